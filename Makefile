@@ -1,0 +1,47 @@
+# Thin front to CMake: each target alone does all the set-up it needs.
+#   make            build build/asr
+#   make test       build, run every test, then the parsers' tests under the sanitizers
+#   make test-asan  only the latter
+#   make fuzz       fuzz the parsers, FUZZ_SECONDS each
+#   make bench      the README's speed table
+#   make format     clang-format over src, tests and bench
+
+PRESET ?= release
+FUZZ_SECONDS ?= 60
+FUZZERS := safetensors options_yaml score_csv
+# Where the kernel allows, tests use both cores; each test process keeps its own thread count.
+JOBS ?= $(shell nproc)
+
+.PHONY: all setup build test test-asan fuzz bench format clean
+
+all: build
+
+setup:
+	@tools/setup.sh build
+
+build: setup
+	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset $(PRESET)
+
+test: build test-asan
+	@ctest --preset $(PRESET) -j $(JOBS)
+
+test-asan: setup
+	@cmake --preset asan --log-level=WARNING
+	@cmake --build --preset asan
+	@ctest --preset asan -j $(JOBS)
+
+fuzz:
+	@tools/setup.sh fuzz
+	@cmake --preset fuzz --log-level=WARNING
+	@cmake --build --preset fuzz
+	@for target in $(FUZZERS); do tools/fuzz.sh build-fuzz $$target $(FUZZ_SECONDS) || exit 1; done
+
+bench: build
+	@build/asr bench spectrum
+
+format:
+	@git ls-files 'src/*' 'tests/*' 'bench/*' | grep -E '\.(cpp|h)$$' | xargs clang-format -i
+
+clean:
+	@rm -rf build build-*

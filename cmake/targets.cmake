@@ -1,0 +1,22 @@
+# One static library a folder of src/. Warnings are errors in our targets.
+
+set(ASR_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror)
+
+# The torch-free folders are C++17, so that clang's fuzzers can parse them too.
+function(asr_plain_library folder)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  add_library(asr_${folder} STATIC ${sources})
+  target_compile_features(asr_${folder} PUBLIC cxx_std_17)
+  target_compile_options(asr_${folder} PRIVATE ${ASR_WARNINGS})
+  target_include_directories(asr_${folder} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
+endfunction()
+
+function(asr_torch_library folder)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  add_library(asr_${folder} STATIC ${sources})
+  asr_use_torch(asr_${folder})
+  target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
+endfunction()

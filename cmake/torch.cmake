@@ -1,0 +1,47 @@
+# Finds libtorch (Debian's 1.13, or a newer one named by CMAKE_PREFIX_PATH or a Python interpreter)
+# and builds the one precompiled header that every torch-using target shares.
+
+if(ASR_TORCH_FROM_PYTHON)
+  execute_process(
+    COMMAND ${ASR_TORCH_FROM_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "'${ASR_TORCH_FROM_PYTHON}' cannot import torch; "
+      "set ASR_TORCH_FROM_PYTHON to an interpreter that can, or leave it empty for the system's libtorch")
+  endif()
+  list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+endif()
+find_package(Torch REQUIRED)
+find_package(OpenMP REQUIRED)  # at::parallel_for is a header of OpenMP pragmas
+
+# A PyTorch wheel ships its own fmt headers inside its include folder; searched last, it cannot hide ours.
+set(torch_includes "")
+foreach(folder ${TORCH_INCLUDE_DIRS})
+  list(APPEND torch_includes "SHELL:-idirafter ${folder}")
+endforeach()
+foreach(library torch torch_library torch_cpu torch_cuda c10 c10_cuda)
+  if(TARGET ${library})
+    set_property(TARGET ${library} PROPERTY INTERFACE_INCLUDE_DIRECTORIES "")
+    set_property(TARGET ${library} PROPERTY INTERFACE_COMPILE_OPTIONS "")
+  endif()
+endforeach()
+
+add_library(asr_torch INTERFACE)
+target_compile_features(asr_torch INTERFACE cxx_std_20)
+target_compile_options(asr_torch INTERFACE ${torch_includes} -fpch-preprocess ${OpenMP_CXX_FLAGS})
+separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(asr_torch INTERFACE ${torch_flags})
+target_include_directories(asr_torch INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(asr_torch INTERFACE ${TORCH_LIBRARIES} ${OpenMP_CXX_FLAGS} ${CMAKE_DL_LIBS})
+
+# torch/types.h costs seconds a file; parsed once here. Every user must have the same flags.
+add_library(asr_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
+target_link_libraries(asr_pch PRIVATE asr_torch asr_base)
+target_compile_options(asr_pch PRIVATE ${ASR_WARNINGS})
+target_precompile_headers(asr_pch PRIVATE <torch/types.h> <nlohmann/json.hpp>)
+
+function(asr_use_torch target)
+  target_link_libraries(${target} PUBLIC asr_torch)
+  target_compile_options(${target} PRIVATE ${ASR_WARNINGS})
+  target_precompile_headers(${target} REUSE_FROM asr_pch)
+endfunction()

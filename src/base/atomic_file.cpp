@@ -1,0 +1,80 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace asr {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  struct stat info;
+  check(!path.empty(), "output path is empty");
+  check(stat(folder_of(path).c_str(), &info) == 0 && S_ISDIR(info.st_mode), path, ": folder '", folder_of(path),
+        "' does not exist; create it first");
+  check(stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode), path, ": is a folder; name a file");
+  temporary_ = path + ".tmp-" + std::to_string(getpid());
+  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_system(path, ": cannot write here: ", std::strerror(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, size_t size) {
+  auto bytes = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor_, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_system(path_, ": write failed: ", std::strerror(errno), "; the old file is untouched");
+    bytes += written, size -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (fsync(descriptor_) != 0) fail_system(path_, ": flush failed: ", std::strerror(errno));
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_system(path_, ": rename failed: ", std::strerror(errno));
+  close(descriptor_);
+  descriptor_ = -1;
+  // The rename itself must survive a power cut, so the folder is flushed too.
+  const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) fsync(folder), close(folder);
+}
+
+void write_file_atomically(const std::string& path, const std::string& content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+std::string read_file(const std::string& path, size_t limit) {
+  struct stat info;
+  check(stat(path.c_str(), &info) == 0, path, ": ", std::strerror(errno));
+  check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
+  check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit, " expected here");
+  std::ifstream in(path, std::ios::binary);
+  check(in.good(), path, ": cannot be opened; check its permissions");
+  std::string content;
+  content.assign(std::istreambuf_iterator<char>(in), {});
+  check(!in.bad(), path, ": cannot be read");
+  return content;
+}
+
+}  // namespace asr

@@ -1,0 +1,165 @@
+#include "base/options.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr {
+namespace {
+
+std::string number_text(double value) {
+  nlohmann::json json = value;
+  return json.dump();
+}
+
+}  // namespace
+
+void OptionVisitor::add(const char* name, OptionInfo info) {
+  info.key = prefix_.empty() ? name : prefix_ + "." + name;
+  info.initial = info.get();
+  options_.push_back(std::move(info));
+}
+
+void OptionVisitor::operator()(const char* name, int64_t& value, int64_t low, int64_t high, const char* help) {
+  OptionInfo info;
+  const std::string key = prefix_ + "." + name;
+  info.help = help;
+  info.range = cat(low, "..", high);
+  info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
+    int64_t parsed = 0;
+    check(parse_int(text, parsed) && parsed >= low && parsed <= high, origin, ": ", key, "=", printable(text),
+          " is not a whole number from ", low, " to ", high);
+    value = parsed;
+  };
+  info.get = [&value] { return nlohmann::json(value); };
+  add(name, std::move(info));
+}
+
+void OptionVisitor::operator()(const char* name, double& value, double low, double high, const char* help) {
+  OptionInfo info;
+  const std::string key = prefix_ + "." + name;
+  info.help = help;
+  info.range = number_text(low) + ".." + number_text(high);
+  info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
+    double parsed = 0;
+    check(parse_double(text, parsed) && parsed >= low && parsed <= high, origin, ": ", key, "=", printable(text),
+          " is not a number from ", low, " to ", high);
+    value = parsed;
+  };
+  info.get = [&value] { return nlohmann::json(value); };
+  add(name, std::move(info));
+}
+
+void OptionVisitor::choice(const char* name, const std::vector<std::string>& names, std::function<void(size_t)> set,
+                           std::function<size_t()> get, const char* help) {
+  OptionInfo info;
+  const std::string key = prefix_ + "." + name;
+  info.help = help;
+  info.range = join(names, "|");
+  info.set = [names, set, key](const std::string& text, const std::string& origin) {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names[i] == text) return set(i);
+    fail(origin, ": ", key, "=", printable(text), " is unknown", did_you_mean(text, names));
+  };
+  info.get = [names, get] { return nlohmann::json(names[get()]); };
+  add(name, std::move(info));
+}
+
+void OptionTable::append(const OptionVisitor& visitor) {
+  options_.insert(options_.end(), visitor.options().begin(), visitor.options().end());
+}
+
+std::vector<std::string> OptionTable::keys() const {
+  std::vector<std::string> out;
+  for (const auto& option : options_) out.push_back(option.key);
+  return out;
+}
+
+void OptionTable::set(const Assignment& assignment) {
+  for (const auto& option : options_)
+    if (option.key == assignment.key) return option.set(assignment.value, assignment.origin);
+  fail(assignment.origin, ": option '", printable(assignment.key), "' is unknown", did_you_mean(assignment.key, keys()));
+}
+
+nlohmann::json OptionTable::manifest() const {
+  nlohmann::json out = nlohmann::json::object();
+  for (const auto& option : options_) {
+    nlohmann::json* place = &out;
+    size_t begin = 0;
+    for (size_t dot; (dot = option.key.find('.', begin)) != std::string::npos; begin = dot + 1)
+      place = &(*place)[option.key.substr(begin, dot - begin)];
+    (*place)[option.key.substr(begin)] = option.get();
+  }
+  return out;
+}
+
+std::string OptionTable::help() const {
+  size_t width = 0;
+  for (const auto& option : options_) width = std::max(width, option.key.size());
+  std::string out;
+  for (const auto& option : options_) {
+    const std::string initial = option.initial.is_string() ? option.initial.get<std::string>() : option.initial.dump();
+    out += "  " + option.key + std::string(width - option.key.size() + 2, ' ') + initial + "  (" + option.range + ")\n" +
+           std::string(width + 4, ' ') + option.help + "\n";
+  }
+  return out;
+}
+
+Assignment parse_assignment(const std::string& text, const std::string& origin) {
+  const size_t equals = text.find('=');
+  check(equals != std::string::npos && equals > 0, origin, ": '", printable(text), "' is not of the form key=value");
+  return {text.substr(0, equals), text.substr(equals + 1), origin};
+}
+
+namespace {
+
+// Depth is bounded because anchors can make a small file unfold for ever.
+void flatten(const YAML::Node& node, const std::string& prefix, const std::string& path, int depth,
+             std::vector<Assignment>& out) {
+  const std::string origin = cat(path, ":", node.Mark().line + 1);
+  check(depth < 16 && out.size() < 10000, origin, ": nested too deeply or too large for an option file");
+  if (node.IsMap()) {
+    std::set<std::string> seen;
+    for (const auto& entry : node) {
+      const std::string place = cat(path, ":", entry.first.Mark().line + 1);
+      check(entry.first.IsScalar(), place, ": a key must be a plain word");
+      const std::string key = entry.first.Scalar();
+      check(seen.insert(key).second, place, ": key '", printable(key), "' stands twice");
+      flatten(entry.second, prefix.empty() ? key : prefix + "." + key, path, depth + 1, out);
+    }
+    return;
+  }
+  check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
+  check(!prefix.empty(), origin, ": expected 'key: value' lines");
+  out.push_back({prefix, node.Scalar(), origin});
+}
+
+}  // namespace
+
+std::vector<Assignment> parse_yaml_options(const std::string& text, const std::string& path) {
+  std::vector<Assignment> out;
+  try {
+    const YAML::Node root = YAML::Load(text);
+    if (!root.IsNull()) flatten(root, "", path, 0, out);
+  } catch (const YAML::Exception& error) {
+    fail(path, ":", error.mark.line + 1, ": not valid YAML: ", printable(error.msg));
+  }
+  return out;
+}
+
+std::vector<Assignment> manifest_assignments(const nlohmann::json& manifest, const std::string& origin) {
+  std::vector<Assignment> out;
+  check(manifest.is_object(), origin, ": stored options are not an object");
+  for (const auto& [section, values] : manifest.items()) {
+    check(values.is_object(), origin, ": stored options '", printable(section), "' are not an object");
+    for (const auto& [name, value] : values.items())
+      out.push_back({section + "." + name, value.is_string() ? value.get<std::string>() : value.dump(), origin});
+  }
+  return out;
+}
+
+}  // namespace asr

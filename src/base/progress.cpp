@@ -1,0 +1,72 @@
+#include "base/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace asr {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr auto kPlainLine = std::chrono::seconds(10);
+
+int window_columns(std::FILE* stream) {
+  winsize size{};
+  if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+}  // namespace
+
+Progress::Progress(std::string label, int64_t total, std::FILE* stream)
+    : label_(std::move(label)), total_(std::max<int64_t>(1, total)), stream_(stream),
+      terminal_(isatty(fileno(stream)) == 1), start_(Clock::now()), drawn_(start_) {
+  if (terminal_) draw(false);
+}
+
+Progress::~Progress() { finish(); }
+
+void Progress::advance(int64_t steps, const std::string& note) {
+  done_ = std::min(total_, done_ + steps);
+  note_ = note;
+  if (Clock::now() - drawn_ >= (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) draw(false);
+}
+
+void Progress::finish() {
+  if (finished_) return;
+  finished_ = true;
+  draw(true);
+}
+
+std::string Progress::line(double elapsed, int columns) const {
+  const double share = static_cast<double>(done_) / static_cast<double>(total_);
+  std::string text = label_ + " " + std::to_string(done_) + "/" + std::to_string(total_);
+  if (done_ > 0 && done_ < total_) text += ", " + human_duration(elapsed / share - elapsed) + " left";
+  if (done_ >= total_) text += ", " + human_duration(elapsed);
+  if (!note_.empty()) text += ", " + note_;
+  if (columns <= 0) return text;
+  const int room = columns - 1 - static_cast<int>(text.size()) - 8;  // "[####] 100% "
+  if (room >= 10) {
+    const int width = std::min(room, 30), filled = static_cast<int>(share * width);
+    text = "[" + std::string(filled, '#') + std::string(width - filled, '.') + "] " +
+           std::to_string(static_cast<int>(share * 100)) + "% " + text;
+  }
+  if (static_cast<int>(text.size()) > columns - 1) text.resize(std::max(0, columns - 1));
+  return text;
+}
+
+void Progress::draw(bool last) {
+  drawn_ = Clock::now();
+  const double elapsed = std::chrono::duration<double>(drawn_ - start_).count();
+  if (terminal_) {
+    std::fprintf(stream_, "\r\033[K%s%s", line(elapsed, window_columns(stream_)).c_str(), last ? "\n" : "");
+  } else {
+    std::fprintf(stream_, "%s\n", line(elapsed, 0).c_str());
+  }
+  std::fflush(stream_);
+}
+
+}  // namespace asr

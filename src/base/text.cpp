@@ -1,0 +1,105 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace asr {
+
+int edit_distance(const std::string& a, const std::string& b) {
+  const size_t columns = b.size() + 1;
+  std::vector<int> before(columns), last(columns), row(columns);
+  for (size_t j = 0; j < columns; ++j) last[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j < columns; ++j) {
+      const int substitute = last[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, substitute});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[columns - 1];
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
+  if (candidates.empty()) return "";
+  const std::string wanted = name.substr(0, 100);
+  const std::string* best = nullptr;
+  int best_distance = 0;
+  for (const auto& candidate : candidates) {
+    const int distance = edit_distance(wanted, candidate);
+    if (!best || distance < best_distance) best = &candidate, best_distance = distance;
+  }
+  const int near = std::max<int>(2, static_cast<int>(best->size()) / 3);
+  if (best_distance <= near) return "; did you mean '" + *best + "'?";
+  if (candidates.size() > 12) return "; nearest is '" + *best + "'";
+  return "; known: " + join(candidates, ", ");
+}
+
+std::string join(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string out;
+  for (const auto& part : parts) {
+    if (!out.empty()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+std::string human_bytes(double bytes) {
+  const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}
+
+std::string human_duration(double seconds) {
+  char text[32];
+  const int64_t total = std::isfinite(seconds) && seconds < 1e9 ? std::llround(std::max(0.0, seconds)) : 0;
+  if (!std::isfinite(seconds) || seconds >= 1e9) return "?";
+  if (total < 60) {
+    std::snprintf(text, sizeof text, "%ds", static_cast<int>(total));
+  } else if (total < 3600) {
+    std::snprintf(text, sizeof text, "%dm %02ds", static_cast<int>(total / 60), static_cast<int>(total % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%dh %02dm", static_cast<int>(total / 3600), static_cast<int>(total / 60 % 60));
+  }
+  return text;
+}
+
+bool parse_double(const std::string& text, double& value) {
+  if (text.empty() || std::isspace(static_cast<unsigned char>(text[0]))) return false;
+  char* end = nullptr;
+  value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() + text.size() && std::isfinite(value);
+}
+
+bool parse_int(const std::string& text, int64_t& value) {
+  if (text.empty() || std::isspace(static_cast<unsigned char>(text[0]))) return false;
+  char* end = nullptr;
+  errno = 0;
+  value = std::strtoll(text.c_str(), &end, 10);
+  return errno == 0 && end == text.c_str() + text.size();
+}
+
+std::string printable(const std::string& text, size_t limit) {
+  std::string out;
+  for (unsigned char c : text) {
+    if (out.size() >= limit) return out + "...";
+    if (c < 0x20 || c == 0x7f) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02x", c);
+      out += escape;
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace asr

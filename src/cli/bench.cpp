@@ -1,0 +1,134 @@
+// asr bench spectrum: forward, loss and backward of the fused path against the composed ATen graph, in one process
+// under the same allocator. The README's speed table is this command's output.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/version.h"
+#include "spectral/descriptor.h"
+#include "spectral/spectral_loss.h"
+#include "tensor/runtime.h"
+#include "tensor/tensor_io.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+using Shape = std::vector<int64_t>;
+
+const std::vector<Shape> kShapes = {{16, 4, 32, 8, 24, 24}, {16, 4, 4, 12, 8, 8}, {4, 4, 28, 16, 32, 46}};
+constexpr int64_t kSkills = 10;
+
+struct Case {
+  torch::Tensor attention, weights, posterior;
+  PrototypeTensors prototypes;
+};
+
+// Random softmax rows; every token counts, so nothing can be skipped.
+Case make_case(const Shape& shape, const Options& options) {
+  torch::manual_seed(7);
+  Case out;
+  const auto flat = torch::randn({shape[0], shape[1], shape[2], shape[3], shape[4] * shape[5]}).softmax(-1);
+  out.attention = flat.view(shape).clone().requires_grad_();
+  const auto ones = torch::ones({shape[0], shape[3]});
+  out.weights = token_weights(ones, ones);
+  out.posterior = torch::randn({shape[0], kSkills}).softmax(-1);
+  out.prototypes.skill = torch::arange(kSkills);
+  out.prototypes.mean = torch::rand({kSkills, options.spectral.dim()}, at::kDouble);
+  out.prototypes.variance = torch::rand({kSkills, options.spectral.dim()}, at::kDouble) + 0.5;
+  out.prototypes.angular = torch::rand({kSkills, options.spectral.angular_bins}, at::kDouble) + 0.1;
+  return out;
+}
+
+struct Timing {
+  double milliseconds = 0;
+  int64_t scratch = 0;  // peak tensor bytes beside the returned gradient
+  double loss = 0;
+};
+
+Timing measure(const Case& c, const Options& options, Implementation implementation, int calls, Progress& progress) {
+  const SpectralEncoder encoder(c.attention.size(4), c.attention.size(5), options.spectral, implementation);
+  const SpectralLoss loss(c.prototypes, options, c.attention.options().requires_grad(false), implementation);
+  Timing out;
+  const auto call = [&] {
+    const auto value = loss(encoder.descriptor(c.attention, c.weights), c.posterior).loss;
+    const auto grad = gradients(value, {c.attention})[0];
+    out.loss = value.item<double>();
+    return static_cast<int64_t>(grad.numel()) * static_cast<int64_t>(grad.element_size());
+  };
+  call();  // warm-up: the allocator and the thread pool
+  {
+    const TensorMemoryPeak peak;
+    const int64_t gradient = call();
+    out.scratch = std::max<int64_t>(0, peak.bytes() - gradient);
+  }
+  out.milliseconds = 1e300;
+  for (int i = 0; i < calls; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    out.milliseconds = std::min(out.milliseconds, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    progress.advance();
+  }
+  return out;
+}
+
+void run(const OptionFlags& flags, int calls, const std::vector<int>& thread_counts, const Common& common) {
+  Options options = flags.resolve();
+  check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
+  Progress progress("bench", static_cast<int64_t>(kShapes.size() * thread_counts.size()) * 2 * calls);
+  json results = json::array();
+  std::vector<std::vector<std::string>> rows = {{"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
+  for (const auto& shape : kShapes) {
+    const Case c = make_case(shape, options);
+    const double bytes = static_cast<double>(c.attention.numel() * c.attention.element_size());
+    for (int threads : thread_counts) {
+      set_compute_threads(threads);
+      const auto composed = measure(c, options, Implementation::reference, calls, progress);
+      const auto fused = measure(c, options, Implementation::fused, calls, progress);
+      const double ratio = composed.milliseconds / fused.milliseconds, scratch = static_cast<double>(fused.scratch) / bytes;
+      results.push_back({{"shape", shape}, {"threads", threads}, {"composed_ms", composed.milliseconds}, {"fused_ms", fused.milliseconds},
+                         {"ratio", ratio}, {"composed_scratch_bytes", composed.scratch}, {"fused_scratch_bytes", fused.scratch},
+                         {"scratch_over_input", scratch}, {"composed_loss", composed.loss}, {"fused_loss", fused.loss}});
+      rows.push_back({shape_text(shape), std::to_string(threads), number(composed.milliseconds, 2), number(fused.milliseconds, 2), number(ratio, 1),
+                      number(scratch, 4)});
+    }
+  }
+  progress.finish();
+  const json result = {{"calls", calls}, {"dtype", "float32"}, {"statistic", "minimum"}, {"program", version_info()}, {"results", results}};
+  if (common.json) return print_json(result);
+  std::cout << fmt::format("forward + loss + backward, float32, minimum of {} calls, kernel {}\n", calls, fused_kernel_name()) << text_table(rows);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("bench", "speed measured on this machine");
+  command->require_subcommand(1);
+  struct Arguments {
+    OptionFlags options;
+    int calls = 20;
+    std::vector<int> threads;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* spectrum = command->add_subcommand("spectrum", "descriptor, loss and gradient: fused against composed");
+  spectrum->add_option("--calls", arguments->calls, "timed calls of each; the fastest counts")->capture_default_str()->check(CLI::Range(1, 10000));
+  spectrum->add_option("--bench-threads", arguments->threads, "thread counts to measure (default: 1 and all, at most 2)")->delimiter(',')->check(CLI::Range(1, 256));
+  arguments->options.add_to(*spectrum);
+  spectrum->callback([arguments, &common] {
+    auto threads = arguments->threads;
+    if (threads.empty()) {
+      threads = {1};
+      if (runtime_info().threads >= 2) threads.push_back(2);
+    }
+    run(arguments->options, arguments->calls, threads, common);
+  });
+}
+
+}  // namespace asr

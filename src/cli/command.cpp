@@ -1,0 +1,53 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+
+namespace asr {
+
+void OptionFlags::add_to(CLI::App& command) {
+  command.add_option("--preset", preset, "paper | reference | sound (default sound)")->type_name("NAME");
+  command.add_option("--config", configs, "YAML file of options; may be given several times")->type_name("FILE")->expected(1)->take_all();
+  command.add_option("--set", sets, "one option, after all files, e.g. --set spectral.dc=keep")->type_name("KEY=VALUE")->expected(1)->take_all();
+  Options defaults;
+  command.footer("Options for --set and --config (default, range):\n" + defaults.table().help());
+}
+
+std::vector<Assignment> OptionFlags::assignments() const {
+  std::vector<Assignment> out;
+  for (const auto& path : configs)
+    for (auto& assignment : parse_yaml_options(read_file(path, 1 << 20), path)) out.push_back(std::move(assignment));
+  for (const auto& text : sets) out.push_back(parse_assignment(text, "--set"));
+  // A preset on the command line is the user's last word on it; one in a file is the default.
+  if (!preset.empty()) out.push_back({"spectral.preset", preset, "--preset"});
+  return out;
+}
+
+nlohmann::json finite_or_null(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
+
+void print_json(const nlohmann::json& result) { std::cout << result.dump(2) << "\n"; }
+
+std::string number(double value, int digits) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits); }
+
+std::string text_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,95 @@
+// Entry point: sets up the process, parses the command line, and turns every failure into one line on stderr.
+// Exit status: 0 success, 2 bad input or usage, 1 anything else.
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/version.h"
+#include "tensor/runtime.h"
+
+namespace asr {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// CLI11 reports an unknown subcommand or flag as an extra argument; the nearest name helps more.
+std::string usage_hint(const CLI::App& app, const std::vector<std::string>& extras) {
+  if (extras.empty()) return "";
+  const CLI::App* deepest = &app;
+  for (auto used = deepest->get_subcommands(); !used.empty(); used = deepest->get_subcommands()) deepest = used.back();
+  std::vector<std::string> names;
+  if (extras[0].rfind("-", 0) == 0) {
+    for (const auto* option : deepest->get_options())
+      for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  } else {
+    for (const auto* sub : deepest->get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  }
+  return did_you_mean(extras[0], names);
+}
+
+int usage_error(const std::string& message) {
+  std::cerr << "asr: " << message << " (see --help)\n";
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  Common common;
+  std::string log_level = "info";
+  int threads = 0;
+  bool version = false;
+  CLI::App app{"Attention-Spectrum Regularization: replay-free continual learning for multimodal LLMs", "asr"};
+  app.fallthrough();
+  app.add_flag("--json", common.json, "print one JSON object on stdout");
+  app.add_option("--threads", threads, "compute threads (default: one per usable CPU)")->check(CLI::Range(0, 1024));
+  app.add_option("--log", log_level, "debug | info | warn | off")->type_name("LEVEL");
+  app.add_flag("--version", version, "print version, libtorch and CPU kernel");
+#define COMMAND(name) add_##name##_command(app, common);
+#include "cli/commands.def"
+#undef COMMAND
+
+  // Commands run as CLI11 callbacks, after the whole line has been parsed.
+  app.parse_complete_callback([&] {
+    set_log_level(log_level);
+    configure_runtime(threads);
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return usage_error(first_line(error.what()));
+  }
+  if (version) {
+    if (common.json) print_json(version_info());
+    else std::cout << version_text() << "\n";
+    return 0;
+  }
+  if (app.get_subcommands().empty()) {
+    std::cout << app.help();
+    return argc > 1 ? 0 : 2;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace asr
+
+int main(int argc, char** argv) {
+  try {
+    return asr::run(argc, argv);
+  } catch (const asr::Error& error) {
+    std::cerr << "asr: " << error.what() << "\n";
+    return error.status;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "asr: out of memory\n";
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "asr: internal error: " << asr::printable(asr::first_line(error.what()), 300) << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,37 @@
+#include "io/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace asr {
+
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
+  struct Descriptor {
+    int value;
+    ~Descriptor() {
+      if (value >= 0) ::close(value);
+    }
+  } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  check(file.value >= 0, path, ": ", std::strerror(errno));
+  struct stat info;
+  check(fstat(file.value, &info) == 0, path, ": ", std::strerror(errno));
+  check(S_ISREG(info.st_mode), path, ": is not a regular file");
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) return std::shared_ptr<MappedFile>(new MappedFile(nullptr, 0));
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.value, 0);
+  if (data == MAP_FAILED) fail_system(path, ": cannot be mapped: ", std::strerror(errno));
+  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const uint8_t*>(data), size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+}  // namespace asr

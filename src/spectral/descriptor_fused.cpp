@@ -1,0 +1,315 @@
+// The fused CPU path: one custom autograd function around the kernel in kernel/. The backward pass reads the
+// attention again instead of keeping maps or spectra, so nothing of the input's size lives between the passes.
+// Every map is computed by one thread and summed over layer-heads in order: the bits do not depend on threads.
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "spectral/descriptor.h"
+#include "spectral/kernel/spectrum_kernel.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+using kernel::Functions;
+using kernel::HeadInput;
+using kernel::HeadOutput;
+using kernel::kKept;
+using kernel::Tables;
+
+bool cpu_has_avx2() {
+#ifdef ASR_HAVE_KERNEL_avx2
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+#else
+  return false;
+#endif
+}
+
+template <class Real>
+Functions<Real> choose_kernel();
+template <>
+Functions<float> choose_kernel() {
+#ifdef ASR_HAVE_KERNEL_avx2
+  if (cpu_has_avx2()) return kernel::avx2::functions_f32();
+#endif
+  return kernel::portable::functions_f32();
+}
+template <>
+Functions<double> choose_kernel() {
+#ifdef ASR_HAVE_KERNEL_avx2
+  if (cpu_has_avx2()) return kernel::avx2::functions_f64();
+#endif
+  return kernel::portable::functions_f64();
+}
+
+// Owns what Tables points to.
+template <class Real>
+struct PlanTables {
+  std::vector<Real> cos_h, sin_h, basis_w, basis_w_back, bins, copies, may_peak, radius, angle;
+  std::vector<typename kernel::KernelInt<Real>::type> first;
+  std::vector<int32_t> half_index;
+  Tables<Real> view{};
+  Functions<Real> functions = choose_kernel<Real>();
+
+  PlanTables(const FrequencyPlane& plane, const SpectralOptions& o);
+
+ private:
+  void fill_bases();
+  void fill_half_plane(const FrequencyPlane& plane, const SpectralOptions& o);
+};
+
+constexpr double kTwoPi = 6.28318530717958647692;
+
+// Reduced modulo N first: cos of a large multiple would lose digits.
+double cosine(int64_t product, int64_t n) { return std::cos(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n)); }
+double sine(int64_t product, int64_t n) { return std::sin(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n)); }
+
+template <class Real>
+PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions& o) {
+  constexpr int lanes = 32 / sizeof(Real);
+  Tables<Real>& t = view;
+  t.height = static_cast<int>(plane.height), t.width = static_cast<int>(plane.width);
+  t.even_h = t.height / 2 + 1, t.odd_h = t.height - t.even_h;
+  t.even_w = t.width / 2 + 1, t.odd_w = t.width - t.even_w;
+  t.pad = (t.even_w + lanes - 1) / lanes * lanes, t.row = (t.width + lanes - 1) / lanes * lanes;
+  t.radial = static_cast<int>(o.radial_bins), t.angular = static_cast<int>(o.angular_bins);
+  t.half = 2 * t.even_h * t.pad;
+  t.power_scale = o.fft_norm == FftNorm::ortho ? Real(1) / static_cast<Real>(plane.height * plane.width) : Real(1);
+  t.eps = static_cast<Real>(o.eps), t.eps_add = o.eps_mode == EpsMode::add;
+  t.token_norm = o.token_norm == Switch::yes, t.peak_fraction = o.peak_power == PeakPower::fraction;
+  fill_bases();
+  fill_half_plane(plane, o);
+  t.cos_h = cos_h.data(), t.sin_h = sin_h.data(), t.basis_w = basis_w.data(), t.basis_w_back = basis_w_back.data();
+  t.bins = bins.data(), t.copies = copies.data(), t.may_peak = may_peak.data(), t.first = first.data();
+  t.half_index = half_index.data(), t.radius = radius.data(), t.angle = angle.data();
+}
+
+template <class Real>
+void PlanTables<Real>::fill_bases() {
+  const Tables<Real>& t = view;
+  for (int u = 0; u < t.even_h; ++u)
+    for (int n = 0; n < t.even_h; ++n) cos_h.push_back(static_cast<Real>(cosine(int64_t(u) * n, t.height)));
+  for (int u = 1; u <= t.odd_h; ++u)
+    for (int n = 1; n <= t.odd_h; ++n) sin_h.push_back(static_cast<Real>(sine(int64_t(u) * n, t.height)));
+  basis_w.assign(size_t(t.width) * 2 * t.pad, 0), basis_w_back.assign(size_t(2) * t.pad * t.row, 0);
+  const auto put = [&](int y, int column, double value) {
+    basis_w[size_t(y) * 2 * t.pad + column] = basis_w_back[size_t(column) * t.row + y] = static_cast<Real>(value);
+  };
+  for (int y = 0; y < t.width; ++y) {
+    for (int v = 0; v < t.even_w; ++v) put(y, v, cosine(int64_t(v) * y, t.width));
+    for (int v = 1; v <= t.odd_w; ++v) put(y, t.pad + v, sine(int64_t(v) * y, t.width));
+  }
+}
+
+template <class Real>
+void PlanTables<Real>::fill_half_plane(const FrequencyPlane& plane, const SpectralOptions& o) {
+  const Tables<Real>& t = view;
+  using Index = typename kernel::KernelInt<Real>::type;
+  const int64_t H = plane.height, W = plane.width;
+  bins.assign(size_t(t.radial + t.angular) * t.half, 0);
+  copies.assign(t.half, 0), may_peak.assign(t.half, 0), first.assign(t.half, std::numeric_limits<Index>::max());
+  half_index.assign(H * W, 0);
+  for (double value : plane.radius) radius.push_back(static_cast<Real>(value));
+  for (double value : plane.angle) angle.push_back(static_cast<Real>(value));
+  for (int64_t u = 0; u < H; ++u)
+    for (int64_t v = 0; v < W; ++v) {
+      // Bring v to 0..W/2 by conjugation, then u to 0..H/2 by the sign of u; columns that are their own
+      // mirror image (v = 0, Nyquist) take either sign of u from the plus plane.
+      const bool flip = v >= t.even_w;
+      const int64_t cu = flip ? (H - u) % H : u, cv = flip ? W - v : v;
+      const bool negative = cu >= t.even_h;
+      const int64_t au = negative ? H - cu : cu;
+      const bool own_mirror = cv == (W - cv) % W;
+      const int64_t entry = (negative && !own_mirror ? int64_t(t.even_h + au) : au) * t.pad + cv;
+      const int64_t i = u * W + v;
+      half_index[i] = static_cast<int32_t>(entry);
+      copies[entry] += 1;
+      bins[plane.radial_bin[i] * t.half + entry] += static_cast<Real>(plane.radial_weight(i, o));
+      bins[(t.radial + plane.angular_bin[i]) * t.half + entry] += static_cast<Real>(plane.angular_weight(i, o));
+      if (i == 0 && o.peak_dc == PeakDc::exclude) continue;
+      may_peak[entry] = 1;
+      first[entry] = std::min<Index>(first[entry], static_cast<Index>(i));
+    }
+}
+
+}  // namespace
+
+struct FusedPlan : torch::CustomClassHolder {
+  FusedPlan(const FrequencyPlane& plane, const SpectralOptions& o) : options(o), single(plane, o), full(plane, o) {}
+  SpectralOptions options;
+  PlanTables<float> single;
+  PlanTables<double> full;
+
+  template <class Real>
+  const PlanTables<Real>& tables() const {
+    if constexpr (std::is_same_v<Real, float>) return single;
+    else return full;
+  }
+};
+
+namespace {
+
+// A view of the input by strides; only the last two dimensions must be dense.
+template <class Real>
+struct Heads {
+  torch::Tensor attention, weights;  // weights in the attention's type, contiguous
+  int64_t batch, layers, heads, tokens, cells;
+
+  Heads(const torch::Tensor& from, const torch::Tensor& token_weights) {
+    const bool dense = from.stride(5) == 1 && from.stride(4) == from.size(5);
+    attention = dense ? from : from.contiguous();
+    weights = token_weights.to(from.scalar_type()).contiguous();
+    batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3), cells = from.size(4) * from.size(5);
+  }
+  int64_t per_sample() const { return layers * heads; }
+  int64_t count() const { return batch * per_sample(); }
+  HeadInput<Real> input(int64_t i) const {
+    const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
+    const Real* base = attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
+    return {base, attention.stride(3), weights.template data_ptr<Real>() + b * tokens, static_cast<int>(tokens)};
+  }
+  // Runs work(i, scratch) for every head, spread over threads.
+  template <class Work>
+  void each(const PlanTables<Real>& plan, const Work& work) const {
+    const auto size = static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
+    at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
+      const auto scratch = torch::empty({size}, attention.options().requires_grad(false));
+      for (int64_t i = begin; i < end; ++i) work(i, scratch.template data_ptr<Real>());
+    });
+  }
+};
+
+// Mean and second moment over the layer-heads of each sample; `head` has rows of D0 + kKept.
+template <class Real>
+void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, SecondMoment form, Real* out) {
+  const int64_t row = D0 + kKept;
+  for (int64_t b = 0; b < batch; ++b, head += J * row, out += 2 * D0) {
+    Real *mean = out, *second = out + D0;
+    std::fill(out, out + 2 * D0, Real(0));
+    for (int64_t j = 0; j < J; ++j)
+      for (int64_t i = 0; i < D0; ++i) mean[i] += head[j * row + i];
+    for (int64_t i = 0; i < D0; ++i) mean[i] /= static_cast<Real>(J);
+    for (int64_t j = 0; j < J; ++j)
+      for (int64_t i = 0; i < D0; ++i) {
+        const Real x = head[j * row + i] - mean[i];
+        second[i] += x * x;
+      }
+    for (int64_t i = 0; i < D0; ++i) {
+      second[i] /= static_cast<Real>(J);
+      if (form == SecondMoment::std) second[i] = std::sqrt(second[i]);
+    }
+  }
+}
+
+struct ForwardResult {
+  torch::Tensor head, peak, descriptor;  // [B, J, D0 + kKept], [B, J], [B, D]
+};
+
+template <class Real>
+ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan, Real* map, Real* power) {
+  const Heads<Real> heads(attention, weights);
+  const auto& tables = plan.tables<Real>();
+  const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
+  const auto options = attention.options().requires_grad(false);
+  ForwardResult out;
+  out.head = torch::empty({heads.batch, J, D0 + kKept}, options);
+  out.peak = torch::empty({heads.batch, J}, options.dtype(at::kLong));
+  out.descriptor = torch::empty({heads.batch, 2 * D0}, options);
+  Real* head = out.head.data_ptr<Real>();
+  auto* peak = out.peak.data_ptr<int64_t>();
+  heads.each(tables, [&](int64_t i, Real* scratch) {
+    const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr, power ? power + i * heads.cells : nullptr};
+    tables.functions.forward(tables.view, heads.input(i), to, scratch);
+  });
+  aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.data_ptr<Real>());
+  return out;
+}
+
+// dL/dhead of layer-head row `x`, from the gradient of mean and second moment.
+template <class Real>
+void pull_head(const Real* x, const Real* descriptor, const Real* grad, int64_t J, int64_t D0, SecondMoment form, Real* out) {
+  const Real share = Real(1) / static_cast<Real>(J);
+  for (int64_t i = 0; i < D0; ++i) {
+    const Real centred = x[i] - descriptor[i], second = descriptor[D0 + i];
+    Real slope = 2 * centred;
+    if (form == SecondMoment::std) slope = second > 0 ? centred / second : Real(0);
+    out[i] = share * (grad[i] + grad[D0 + i] * slope);
+  }
+}
+
+template <class Real>
+torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& weights, const ForwardResult& saved,
+                           const torch::Tensor& grad, const FusedPlan& plan) {
+  const Heads<Real> heads(attention, weights);
+  const auto& tables = plan.tables<Real>();
+  const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
+  const auto grad_descriptor = grad.to(attention.scalar_type()).contiguous();
+  auto out = torch::empty(attention.sizes(), attention.options().requires_grad(false));
+  const Real *head = saved.head.data_ptr<Real>(), *descriptor = saved.descriptor.data_ptr<Real>(), *pull = grad_descriptor.data_ptr<Real>();
+  const auto* peak = saved.peak.data_ptr<int64_t>();
+  Real* to = out.data_ptr<Real>();
+  heads.each(tables, [&](int64_t i, Real* scratch) {
+    const int64_t b = i / J;
+    const Real* row = head + i * (D0 + kKept);
+    std::vector<Real> grad_head(D0);
+    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head.data());
+    tables.functions.backward(tables.view, heads.input(i), row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells, scratch);
+  });
+  return out;
+}
+
+struct DescriptorFunction : torch::autograd::Function<DescriptorFunction> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& attention, const torch::Tensor& weights,
+                               const c10::intrusive_ptr<FusedPlan>& plan) {
+    const auto result = attention.scalar_type() == at::kFloat ? run_forward<float>(attention, weights, *plan, nullptr, nullptr)
+                                                              : run_forward<double>(attention, weights, *plan, nullptr, nullptr);
+    context->save_for_backward({attention, weights, result.head, result.peak, result.descriptor});
+    context->saved_data["plan"] = c10::IValue::make_capsule(plan);
+    return result.descriptor;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const auto holder = context->saved_data["plan"].toCapsule();
+    const auto& plan = static_cast<const FusedPlan&>(*holder);
+    const ForwardResult result{saved[2], saved[3], saved[4]};
+    const auto grad = saved[0].scalar_type() == at::kFloat ? run_backward<float>(saved[0], saved[1], result, grads[0], plan)
+                                                           : run_backward<double>(saved[0], saved[1], result, grads[0], plan);
+    return {grad, torch::Tensor(), torch::Tensor()};
+  }
+};
+
+template <class Real>
+SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
+  SpectrumDetails out;
+  const int64_t J = attention.size(1) * attention.size(2);
+  const auto options = attention.options().requires_grad(false);
+  out.map = torch::empty({attention.size(0), J, attention.size(4), attention.size(5)}, options);
+  out.power = torch::empty_like(out.map);
+  const auto result = run_forward<Real>(attention, weights, plan, out.map.data_ptr<Real>(), out.power.data_ptr<Real>());
+  out.peak = result.peak;
+  out.head_descriptor = result.head.narrow(2, 0, plan.options.head_dim()).contiguous();
+  out.descriptor = result.descriptor;
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, const SpectralOptions& options) {
+  const auto holder = c10::make_intrusive<FusedPlan>(plane, options);
+  return {holder.get(), [holder](const FusedPlan*) {}};  // shared_ptr outside, intrusive inside autograd
+}
+
+torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights, const std::shared_ptr<const FusedPlan>& plan) {
+  const auto held = c10::intrusive_ptr<FusedPlan>::reclaim_copy(const_cast<FusedPlan*>(plan.get()));
+  return DescriptorFunction::apply(attention, weights, held);
+}
+
+SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
+  return attention.scalar_type() == at::kFloat ? details_as<float>(attention, weights, plan) : details_as<double>(attention, weights, plan);
+}
+
+const char* fused_kernel_name() { return choose_kernel<float>().name; }
+
+}  // namespace asr

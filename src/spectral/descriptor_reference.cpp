@@ -1,0 +1,110 @@
+// The plain graph: one ATen operator a line of the definition. Slow and obvious on purpose; the oracle of
+// every other path, and the one that runs on CUDA.
+#include "spectral/descriptor.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+torch::Tensor guarded(const torch::Tensor& sum, const SpectralOptions& o) {
+  return o.eps_mode == EpsMode::add ? sum + o.eps : sum.clamp_min(o.eps);
+}
+
+template <class Value>
+torch::Tensor table(const std::vector<Value>& values, const at::TensorOptions& options) {
+  return torch::tensor(values, at::CPU(at::kDouble)).to(options);
+}
+
+torch::Tensor index_table(const std::vector<int64_t>& values, const at::Device& device) {
+  return torch::tensor(values, at::kLong).to(device);
+}
+
+// Where each frequency of the full plane stands in the output of a real FFT [H, W/2+1], one place for both
+// frequencies of a conjugate pair.
+std::vector<int64_t> half_plane_index(int64_t height, int64_t width) {
+  const int64_t columns = width / 2 + 1;
+  std::vector<int64_t> out;
+  for (int64_t u = 0; u < height; ++u)
+    for (int64_t v = 0; v < width; ++v) {
+      const int64_t mirror_u = (height - u) % height, mirror_v = (width - v) % width;
+      int64_t row = v < columns ? u : mirror_u;
+      const int64_t column = v < columns ? v : mirror_v;
+      if (v == mirror_v) row = std::min(u, mirror_u);  // both lie in this column: take the first
+      out.push_back(row * columns + column);
+    }
+  return out;
+}
+
+torch::Tensor power_plane(const torch::Tensor& map, const FrequencyPlane& plane, const SpectralOptions& o) {
+  const auto wave = at::view_as_real(at::fft_rfft2(map, none, {-2, -1}, o.fft_norm == FftNorm::ortho ? "ortho" : "backward"));
+  const auto half = wave.square().sum(-1).flatten(-2);  // [B, J, H * (W/2+1)]
+  return half.index_select(-1, index_table(half_plane_index(plane.height, plane.width), map.device()));
+}
+
+// [H*W, bins] of bin weights, so that a histogram is one matrix product.
+torch::Tensor bin_matrix(const FrequencyPlane& plane, const SpectralOptions& o, bool radial, const at::TensorOptions& options) {
+  const auto cells = static_cast<int64_t>(plane.radius.size());
+  auto out = torch::zeros({cells, radial ? o.radial_bins : o.angular_bins}, at::kDouble);
+  auto entry = out.accessor<double, 2>();
+  for (int64_t i = 0; i < cells; ++i) {
+    if (radial) entry[i][plane.radial_bin[i]] = plane.radial_weight(i, o);
+    else entry[i][plane.angular_bin[i]] = plane.angular_weight(i, o);
+  }
+  return out.to(options);
+}
+
+torch::Tensor find_peak(const torch::Tensor& power, const SpectralOptions& o) {
+  at::NoGradGuard no_grad;
+  auto eligible = power.detach();
+  if (o.peak_dc == PeakDc::exclude) {
+    eligible = eligible.clone();
+    eligible.select(-1, 0).fill_(-1);
+  }
+  const auto threshold = eligible.amax(-1, /*keepdim=*/true) * (1 - 1e-9);
+  const auto index = at::arange(power.size(-1), power.options().dtype(at::kLong));
+  return at::where(eligible.ge(threshold), index, at::full_like(index, power.size(-1) - 1)).amin(-1);  // [B, J]
+}
+
+torch::Tensor second_moment(const torch::Tensor& head, const torch::Tensor& mean, SecondMoment form) {
+  const auto variance = (head - mean.unsqueeze(1)).square().mean(1);
+  if (form == SecondMoment::variance) return variance;
+  const auto positive = variance.gt(0);
+  return at::where(positive, at::where(positive, variance, at::ones_like(variance)).sqrt(), at::zeros_like(variance));
+}
+
+}  // namespace
+
+torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights, const SpectralOptions& o) {
+  const auto w = weights.to(attention.options().requires_grad(false)).view({weights.size(0), 1, 1, weights.size(1), 1, 1});
+  auto tokens = attention;
+  if (o.token_norm == Switch::yes) tokens = tokens / guarded(tokens.sum({-2, -1}, /*keepdim=*/true), o);
+  const auto map = (tokens * w).sum(3).flatten(1, 2);  // [B, J, H, W]
+  return map / guarded(map.sum({-2, -1}, /*keepdim=*/true), o);
+}
+
+SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Tensor& weights, const FrequencyPlane& plane,
+                                 const SpectralOptions& o) {
+  SpectrumDetails out;
+  const auto options = attention.options().requires_grad(false);
+  out.map = maps_reference(attention, weights, o);
+  const auto power = power_plane(out.map, plane, o);  // [B, J, HW]
+  const auto radial = power.matmul(bin_matrix(plane, o, true, options));
+  const auto angular = power.matmul(bin_matrix(plane, o, false, options));
+  const auto r = radial / guarded(radial.sum(-1, true), o);
+  const auto d = angular / guarded(angular.sum(-1, true), o);
+  const auto a = d / guarded(d.mean(-1, true), o);
+
+  out.peak = find_peak(power, o);
+  const auto peak_radius = table(plane.radius, options).index_select(0, out.peak.flatten()).view_as(out.peak);
+  const auto peak_angle = table(plane.angle, options).index_select(0, out.peak.flatten()).view_as(out.peak);
+  auto peak_power = power.gather(-1, out.peak.unsqueeze(-1)).squeeze(-1);
+  if (o.peak_power == PeakPower::fraction) peak_power = peak_power / guarded(power.sum(-1), o);
+
+  out.head_descriptor = at::cat({r, d, a, peak_radius.unsqueeze(-1), peak_angle.unsqueeze(-1), peak_power.unsqueeze(-1)}, -1);
+  const auto mean = out.head_descriptor.mean(1);
+  out.descriptor = at::cat({mean, second_moment(out.head_descriptor, mean, o.second_moment)}, -1);
+  out.power = power.view_as(out.map);
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,88 @@
+// The fused CPU spectrum of one attention map: raw pointers in, raw pointers out, no torch, one thread.
+// Compiled once per instruction set (cmake/kernels.cmake) and chosen at run time.
+//
+// The 2D transform of a real map is two small real matrix products. Along an axis of length N the rows
+// are folded into even sums e[n] = x[n] + x[N-n] and odd differences o[n] = x[n] - x[N-n]; cosines act on the
+// former, sines on the latter. With CC, CS, SC, SS (cosine or sine along H, then along W) the power is
+//   P(u, v) = (CC - SS)^2 + (SC + CS)^2      P(-u, v) = (CC + SS)^2 + (CS - SC)^2,
+// so each conjugate pair is evaluated once. Both planes are kept as [2][even_h][pad] ("half plane").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace asr::kernel {
+
+template <class Real>
+struct KernelInt;
+template <>
+struct KernelInt<float> { using type = int32_t; };
+template <>
+struct KernelInt<double> { using type = int64_t; };
+
+template <class Real>
+struct Tables {
+  int height, width;          // H, W
+  int even_h, odd_h;          // cosines 0..H/2, sines 1..(H-1)/2
+  int even_w, odd_w;
+  int pad;                    // even_w rounded up to whole vectors
+  int row;                    // W rounded up to whole vectors
+  int radial, angular;        // K, M
+  int half;                   // entries of the half plane, 2 * even_h * pad
+  const Real* cos_h;          // [even_h][even_h], symmetric
+  const Real* sin_h;          // [odd_h][odd_h], symmetric
+  const Real* basis_w;        // [W][2 * pad]: cosines, then sines at pad + v
+  const Real* basis_w_back;   // [2 * pad][row], its transpose
+  const Real* bins;           // [K + M][half]: weight of an entry in a bin, both conjugates together
+  const Real* copies;         // [half]: how many frequencies an entry stands for: 0, 1 or 2
+  const Real* may_peak;       // [half]: 1 where an entry may be the peak
+  const typename KernelInt<Real>::type* first;  // [half]: first row-major index of the pair; the largest integer where none
+  const int32_t* half_index;  // [H*W]: half-plane entry of a frequency
+  const Real* radius;         // [H*W]
+  const Real* angle;          // [H*W]
+  Real power_scale;           // 1/(H W) for the unitary transform
+  Real eps;
+  bool eps_add, token_norm, peak_fraction;
+};
+
+// Values kept per head beside its D0 descriptor entries, so that the backward pass need not sum again:
+// denominators of the radial, angular and total power.
+constexpr int kKept = 3;
+
+// One layer-head of one sample: T maps of H*W contiguous numbers each, `token_stride` apart.
+template <class Real>
+struct HeadInput {
+  const Real* attention;
+  ptrdiff_t token_stride;
+  const Real* weights;  // [T], sums to 1; tokens of weight 0 are never read
+  int tokens;
+};
+
+template <class Real>
+struct HeadOutput {
+  Real* head;      // [D0 + kKept]
+  int64_t* peak;   // [1]
+  Real* map;       // [H*W] or null
+  Real* power;     // [H*W] or null
+};
+
+template <class Real>
+struct Functions {
+  const char* name;
+  size_t (*scratch)(const Tables<Real>&, int tokens);  // numbers of scratch a thread
+  void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* scratch);
+  // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written.
+  void (*backward)(const Tables<Real>&, const HeadInput<Real>&, const Real* head, int64_t peak, const Real* grad_head,
+                   Real* grad, Real* scratch);
+};
+
+namespace portable {
+Functions<float> functions_f32();
+Functions<double> functions_f64();
+}  // namespace portable
+namespace avx2 {
+Functions<float> functions_f32();
+Functions<double> functions_f64();
+}  // namespace avx2
+
+}  // namespace asr::kernel

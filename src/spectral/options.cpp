@@ -1,0 +1,109 @@
+#include "spectral/options.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr {
+
+void SpectralOptions::visit(OptionVisitor& visitor) {
+  visitor("radial_bins", radial_bins, 1, 256, "number K of radial bins on [0, 1]");
+  visitor("angular_bins", angular_bins, 1, 256, "number M of angular bins on [-pi, pi)");
+  visitor("eps", eps, 0, 1e-3, "guards divisions by a sum; see eps_mode");
+  visitor("eps_mode", eps_mode, "add: divide by sum + eps; clamp: by max(sum, eps)");
+  visitor("token_norm", token_norm, "yes: every token's map is divided by its own sum first");
+  visitor("frequency", frequency, "centered: signed frequencies; raw: u/H and v/W in [0, 1)");
+  visitor("bin_edge", bin_edge, "left: bins are [a, b); right: (a, b]");
+  visitor("dc", dc, "drop: frequency (0, 0) is left out of both histograms");
+  visitor("bin_statistic", bin_statistic, "sum or mean of the power in a bin");
+  visitor("peak_dc", peak_dc, "exclude: frequency (0, 0) cannot be the peak");
+  visitor("peak_power", peak_power, "fraction: peak power over all power; raw: as it is");
+  visitor("fft_norm", fft_norm, "ortho: transform divided by sqrt(H W); backward: no factor");
+  visitor("second_moment", second_moment, "over layer-heads: standard deviation or variance");
+  visitor("mahalanobis", mahalanobis, "sum or mean of the squared distance over dimensions");
+  visitor("confidence", confidence, "weight exp(-d2/tau_mah) with gradient, detached, or always one");
+  visitor("unseen_skills", unseen_skills, "posterior mass on skills without prototype: skip, or renormalize the rest");
+  visitor("kl", kl, "half: mean of both divergences; sum: their sum");
+  visitor("covariance_floor", covariance_floor, 0, 1e6, "smallest variance");
+  visitor("floor_at", floor_at, "update: stage variances are floored before the moving average; use: only when read");
+  visitor("lambda_ang", lambda_ang, 0, 1e6, "weight of the angular divergence; 0 turns it off");
+  visitor("tau_mah", tau_mah, 1e-12, 1e12, "temperature of the confidence weight");
+  visitor("tau_skill", tau_skill, 0, 1, "a sample counts for skills whose posterior exceeds this");
+  visitor("alpha", alpha, 0, 1, "decay of the memory's moving average; 0 keeps only the last stage");
+}
+
+void AsrOptions::visit(OptionVisitor& visitor) {
+  visitor("beta", beta, 0, 1e6, "weight of the spectral loss; 0: off, and the memory stays as after stage 1");
+  visitor("gamma", gamma, 0, 1e6, "weight of the geometry loss; 0: off");
+  visitor("spectrum", spectrum, "what is matched: the full descriptor, a part of it, or raw attention maps");
+  visitor("prototypes", prototypes, "one per skill, one in all, one per finished task, or skill means with one shared variance");
+  visitor("skill", skill, "posterior as given, all mass on its largest skill, or one-hot labels (must be one-hot)");
+  visitor("weighting", weighting, "confidence: as spectral.confidence says; one: 1; fixed: fixed_weight");
+  visitor("fixed_weight", fixed_weight, 0, 1e6, "the weight of weighting=fixed");
+}
+
+SpectralOptions preset_options(Preset preset) {
+  SpectralOptions o;  // the member defaults are `sound`
+  if (preset == Preset::sound) return o;
+  const bool paper = preset == Preset::paper;
+  o.eps_mode = paper ? EpsMode::add : EpsMode::clamp;
+  o.token_norm = paper ? Switch::yes : Switch::no;
+  o.frequency = paper ? Frequency::raw : Frequency::centered;
+  o.bin_edge = paper ? BinEdge::left : BinEdge::right;
+  o.dc = Dc::keep;
+  o.peak_dc = PeakDc::include;
+  o.peak_power = paper ? PeakPower::raw : PeakPower::fraction;
+  o.fft_norm = paper ? FftNorm::backward : FftNorm::ortho;
+  o.second_moment = paper ? SecondMoment::std : SecondMoment::variance;
+  o.mahalanobis = paper ? Mahalanobis::sum : Mahalanobis::mean;
+  o.confidence = Confidence::gradient;
+  o.unseen_skills = paper ? UnseenSkills::skip : UnseenSkills::renormalize;
+  o.covariance_floor = 1e-4;
+  return o;
+}
+
+OptionTable Options::table() {
+  OptionTable out;
+  out.add("spectral", spectral);
+  out.add("asr", asr);
+  return out;
+}
+
+const std::vector<std::string>& descriptor_keys() {
+  static const std::vector<std::string> keys = {
+      "radial_bins", "angular_bins", "eps",       "eps_mode", "token_norm", "frequency", "bin_edge",
+      "dc",          "bin_statistic", "peak_dc", "peak_power", "fft_norm", "second_moment"};
+  return keys;
+}
+
+namespace {
+
+void check_contradictions(const Options& options) {
+  const auto& s = options.spectral;
+  const auto& a = options.asr;
+  check(s.floor_at == FloorAt::use || s.covariance_floor > 0, "spectral.covariance_floor=0 contradicts spectral.floor_at=update; use floor_at=use");
+  check(s.alpha < 1, "spectral.alpha=1 would never learn from a new stage; use a value below 1");
+  check(s.tau_skill < 1, "spectral.tau_skill=1 would leave every prototype empty; use a value below 1");
+  check(a.prototypes != Prototypes::mean || a.spectrum != Spectrum::raw, "asr.prototypes=mean contradicts asr.spectrum=raw, which has no variances");
+}
+
+}  // namespace
+
+Options resolve_options(const std::string& preset, const std::vector<Assignment>& assignments) {
+  Assignment chosen{"spectral.preset", preset, "--preset"};
+  for (const auto& assignment : assignments)
+    if (assignment.key == "spectral.preset") chosen = assignment;
+  Preset value = Preset::sound;
+  OptionVisitor visitor("spectral");
+  visitor("preset", value, "");
+  visitor.options()[0].set(chosen.value, chosen.origin);
+
+  Options out;
+  out.spectral = preset_options(value);
+  OptionTable table = out.table();
+  for (const auto& assignment : assignments)
+    if (assignment.key != "spectral.preset") table.set(assignment);
+  check_contradictions(out);
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,160 @@
+#include "spectral/spectral_loss.h"
+
+#include "base/error.h"
+#include "tensor/tensor_io.h"
+
+namespace asr {
+namespace {
+
+constexpr double kDistributionFloor = 1e-8;  // of the angular distributions; a constant of the definition
+
+torch::Tensor distribution(const torch::Tensor& spectrum, double eps, bool eps_add) {
+  const auto sum = spectrum.sum(-1, true);
+  const auto floored = (spectrum / (eps_add ? sum + eps : sum.clamp_min(eps))).clamp_min(kDistributionFloor);
+  return floored / floored.sum(-1, true);
+}
+
+// 1 for the descriptor entries that the variant matches, in the mean half and the second-moment half alike.
+torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
+  auto head = torch::ones({o.head_dim()}, at::kDouble);
+  if (spectrum == Spectrum::radial) head.slice(0, o.radial_bins).fill_(0);
+  if (spectrum == Spectrum::angular) {
+    head.slice(0, 0, o.radial_bins).fill_(0);
+    head.slice(0, o.radial_bins + 2 * o.angular_bins).fill_(0);
+  }
+  return at::cat({head, head});
+}
+
+void check_prototypes(const PrototypeTensors& p, const Options& options) {
+  const int64_t n = p.size(), D = options.spectral.dim(), M = options.spectral.angular_bins;
+  check(p.skill.dim() == 1, "memory skill indices have shape ", shape_text(p.skill.sizes()), "; expected [n]");
+  const auto expect = [&](const torch::Tensor& tensor, const char* name, std::vector<int64_t> shape) {
+    check(tensor.defined() && tensor.sizes() == at::IntArrayRef(shape), "memory ", name, " has shape ",
+          tensor.defined() ? shape_text(tensor.sizes()) : "[]", "; expected ", shape_text(shape), " for these options");
+    check(tensor.isfinite().all().item<bool>(), "memory ", name, " holds NaN or infinite values");
+  };
+  expect(p.mean, "mean", {n, D});
+  expect(p.variance, "variance", {n, D});
+  expect(p.angular, "angular", {n, M});
+  check(p.variance.ge(0).all().item<bool>(), "memory variance holds negative values");
+  check(p.angular.ge(0).all().item<bool>() && p.angular.sum(1).gt(0).all().item<bool>(), "memory angular spectra must be >= 0 and not all zero");
+}
+
+}  // namespace
+
+void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
+  check(posterior.dim() == 2 && posterior.numel() > 0, "posterior has shape ", shape_text(posterior.sizes()), "; expected [B, skills]");
+  const auto p = posterior.to(at::kDouble);
+  const auto bad = p.isfinite().logical_and(p.ge(0)).all(1).logical_and((p.sum(1) - 1).abs().le(1e-3)).logical_not().nonzero();
+  check(bad.numel() == 0, "posterior of sample ", bad.numel() ? bad[0].item<int64_t>() : 0,
+        " is no distribution; its entries must be >= 0 and sum to 1");
+  if (mode == SkillMode::oracle)
+    check(p.amax(1).eq(1).all().item<bool>(), "asr.skill=oracle needs one-hot posteriors; use soft or hard for a parser's");
+}
+
+SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& options, const at::TensorOptions& compute,
+                           Implementation implementation)
+    : options_(options), compute_(compute.requires_grad(false)), implementation_(implementation) {
+  if (prototypes.size() == 0) return;
+  const auto& s = options.spectral;
+  const auto& a = options.asr;
+  skill_ = prototypes.skill.to(at::kLong).cpu();
+  if (a.spectrum == Spectrum::raw) {
+    check(prototypes.map.defined() && prototypes.map.dim() == 3 && prototypes.map.size(0) == prototypes.size(),
+          "asr.spectrum=raw needs prototypes of mean maps [n, H, W]; update the memory with this option from the first stage on");
+    map_ = prototypes.map.to(compute_);
+    return;
+  }
+  check_prototypes(prototypes, options);
+  const auto wide = at::TensorOptions().dtype(at::kDouble);
+  auto variance = prototypes.variance.cpu().to(wide).clamp_min(s.covariance_floor);
+  check(variance.gt(0).all().item<bool>(), "memory variance holds zeros; set spectral.covariance_floor above 0");
+  if (a.prototypes == Prototypes::mean) variance = at::full_like(variance, variance.mean().item<double>());
+  const auto used = used_dimensions(a.spectrum, s);
+  auto precision = used / variance;
+  if (s.mahalanobis == Mahalanobis::mean) precision = precision / used.sum();
+
+  target_.mean = prototypes.mean.to(compute_).contiguous();
+  target_.precision = precision.to(compute_).contiguous();
+  target_.eps = s.eps, target_.eps_add = s.eps_mode == EpsMode::add;
+  target_.angular = distribution(prototypes.angular.to(compute_), target_.eps, target_.eps_add).contiguous();
+  target_.lambda_ang = a.spectrum == Spectrum::radial ? 0 : s.lambda_ang;
+  target_.tau = s.tau_mah, target_.kl_factor = s.kl == KlForm::half ? 0.5 : 1;
+  target_.confidence = a.weighting == Weighting::confidence ? s.confidence : Confidence::one;
+  target_.fixed_weight = a.weighting == Weighting::fixed ? a.fixed_weight : 1;
+  target_.angular_begin = s.radial_bins;
+}
+
+torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const {
+  const int64_t n = skill_.size(0), batch = posterior.size(0);
+  if (options_.asr.prototypes == Prototypes::global) return torch::ones({batch, n}, compute_);
+  if (options_.asr.prototypes == Prototypes::task) return torch::full({batch, n}, 1.0 / static_cast<double>(n), compute_);
+  check(skill_.min().item<int64_t>() >= 0 && skill_.max().item<int64_t>() < posterior.size(1), "memory holds skill ", skill_.max().item<int64_t>(),
+        " but the posterior has ", posterior.size(1), " skills");
+  auto p = posterior.to(compute_);
+  if (options_.asr.skill == SkillMode::hard) p = torch::zeros_like(p).scatter_(1, p.argmax(1, true), 1);
+  auto weights = p.index_select(1, skill_.to(p.device()));
+  if (options_.spectral.unseen_skills == UnseenSkills::renormalize) {
+    const auto sum = weights.sum(1, true);
+    weights = at::where(sum.gt(0), weights / at::where(sum.gt(0), sum, torch::ones_like(sum)), torch::zeros_like(weights));
+  }
+  return weights.contiguous();
+}
+
+LossTerms SpectralLoss::empty(const torch::Tensor& like, int64_t batch) const {
+  LossTerms out;
+  out.distance = out.divergence = torch::zeros({batch, 0}, compute_);
+  out.weight = torch::ones({batch}, compute_);
+  out.per_sample = torch::zeros({batch}, compute_);
+  out.loss = like.requires_grad() ? (like * 0).sum() : torch::zeros({}, compute_);
+  return out;
+}
+
+LossTerms SpectralLoss::operator()(const torch::Tensor& descriptor, const torch::Tensor& posterior) const {
+  check(options_.asr.spectrum != Spectrum::raw, "asr.spectrum=raw matches maps, not descriptors");
+  check(descriptor.dim() == 2 && descriptor.size(1) == options_.spectral.dim(), "descriptor has shape ", shape_text(descriptor.sizes()),
+        "; expected [B, ", options_.spectral.dim(), "]");
+  check(posterior.dim() == 2 && posterior.size(0) == descriptor.size(0), "posterior has shape ", shape_text(posterior.sizes()), " for ",
+        descriptor.size(0), " samples");
+  if (!skill_.defined()) return empty(descriptor, descriptor.size(0));
+  const auto weights = skill_weights(posterior);
+  const bool fused = implementation_ != Implementation::reference && descriptor.is_cpu();
+  return fused ? spectral_loss_fused(descriptor, weights, target_) : spectral_loss_reference(descriptor, weights, target_);
+}
+
+LossTerms SpectralLoss::raw(const torch::Tensor& maps, const torch::Tensor& posterior) const {
+  check(options_.asr.spectrum == Spectrum::raw, "raw maps are matched only with asr.spectrum=raw");
+  if (!skill_.defined()) return empty(maps, maps.size(0));
+  check(maps.dim() == 4 && maps.size(2) == map_.size(1) && maps.size(3) == map_.size(2), "maps have shape ", shape_text(maps.sizes()),
+        " but the memory holds maps of ", map_.size(1), "x", map_.size(2));
+  const auto mean_map = maps.mean(1);                                                                 // [B, H, W]
+  const auto distance = (mean_map.unsqueeze(1) - map_).square().sum({2, 3}) / map_.square().sum({1, 2});  // [B, n]
+  const auto per_sample = (skill_weights(posterior) * distance).sum(1);
+  return {distance.detach(), torch::zeros_like(distance).detach(), torch::ones({maps.size(0)}, compute_), per_sample.detach(), per_sample.mean()};
+}
+
+LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& t) {
+  const auto distance = ((descriptor.unsqueeze(1) - t.mean).square() * t.precision).sum(-1);  // [B, n]
+  const auto p = distribution(descriptor.narrow(1, t.angular_begin, t.angular.size(1)), t.eps, t.eps_add).unsqueeze(1);
+  const auto divergence = ((p - t.angular) * (p.log() - t.angular.log())).sum(-1) * t.kl_factor;  // [B, n]
+  auto weight = at::full({descriptor.size(0)}, t.fixed_weight, weights.options());
+  if (t.confidence != Confidence::one) weight = (-std::get<0>(distance.min(1)) / t.tau).exp();
+  if (t.confidence == Confidence::detached) weight = weight.detach();
+  const auto per_sample = weight * (weights * (distance + t.lambda_ang * divergence)).sum(1);
+  return {distance.detach(), divergence.detach(), weight.detach(), per_sample.detach(), per_sample.mean()};
+}
+
+torch::Tensor geometry_loss(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
+                            const torch::Tensor& text_reference) {
+  for (const auto* tensor : {&image, &text, &image_reference, &text_reference})
+    check(tensor->dim() == 2 && tensor->sizes() == image.sizes(), "geometry embeddings must all be [B, E]; found ", shape_text(tensor->sizes()),
+          " beside ", shape_text(image.sizes()));
+  const auto similarity = [](const torch::Tensor& i, const torch::Tensor& q) {
+    return (i / i.norm(2, 1, true)).matmul((q / q.norm(2, 1, true)).t()).log_softmax(1);
+  };
+  const auto log_p = similarity(image, text), log_q = similarity(image_reference, text_reference).detach();
+  // KL(p|q) + KL(q|p) = sum (p - q)(log p - log q)
+  return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / (2 * static_cast<double>(image.size(0)));
+}
+
+}  // namespace asr

@@ -1,0 +1,159 @@
+// The loss of small tensors as one autograd function: a step has a few thousand numbers here, so a graph of forty
+// operators would cost more than the arithmetic. The gradient is formed in the forward pass and scaled in the
+// backward one.
+#include <cmath>
+
+#include "spectral/spectral_loss.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+constexpr double kFloor = 1e-8;
+
+template <class Real>
+struct AngularSide {
+  std::vector<Real> p, log_p, raw;  // floored distribution, its logarithm, before the floor
+  Real denominator = 1, floored_sum = 1;
+  bool moves = true;
+
+  AngularSide(const Real* spectrum, int64_t bins, double eps, bool eps_add) : p(bins), log_p(bins), raw(bins) {
+    Real sum = 0;
+    for (int64_t m = 0; m < bins; ++m) sum += spectrum[m];
+    const auto guard = static_cast<Real>(eps);
+    denominator = eps_add ? sum + guard : std::max(sum, guard);
+    moves = eps_add || sum >= guard;
+    floored_sum = 0;
+    for (int64_t m = 0; m < bins; ++m) {
+      raw[m] = spectrum[m] / denominator;
+      floored_sum += p[m] = std::max(raw[m], static_cast<Real>(kFloor));
+    }
+    for (int64_t m = 0; m < bins; ++m) p[m] /= floored_sum, log_p[m] = std::log(p[m]);
+  }
+
+  // Adds dL/dspectrum given c = dL/dp.
+  void pull(const std::vector<Real>& c, Real* grad) const {
+    const auto bins = static_cast<int64_t>(p.size());
+    Real along = 0, along_raw = 0;
+    for (int64_t m = 0; m < bins; ++m) along += c[m] * p[m];
+    std::vector<Real> before(bins, 0);
+    for (int64_t m = 0; m < bins; ++m)
+      if (raw[m] >= static_cast<Real>(kFloor)) before[m] = (c[m] - along) / floored_sum;
+    if (moves)
+      for (int64_t m = 0; m < bins; ++m) along_raw += before[m] * raw[m];
+    for (int64_t m = 0; m < bins; ++m) grad[m] += (before[m] - along_raw) / denominator;
+  }
+};
+
+template <class Real>
+class SampleLoss {
+ public:
+  SampleLoss(const SpectralLoss::Target& target)
+      : t_(target), n_(target.mean.size(0)), D_(target.mean.size(1)), M_(target.angular.size(1)), mean_(target.mean.data_ptr<Real>()),
+        precision_(target.precision.data_ptr<Real>()), angular_(target.angular.data_ptr<Real>()), log_angular_(n_ * M_) {
+    for (int64_t i = 0; i < n_ * M_; ++i) log_angular_[i] = std::log(angular_[i]);
+  }
+
+  // Fills one sample's rows; `grad` (or null) gets dL/dphi for a batch mean over `batch` samples.
+  void run(const Real* phi, const Real* pi, int64_t batch, Real* distance, Real* divergence, Real* weight, Real* per_sample, Real* grad) const {
+    const AngularSide<Real> side(phi + t_.angular_begin, M_, t_.eps, t_.eps_add);
+    const auto lambda = static_cast<Real>(t_.lambda_ang), factor = static_cast<Real>(t_.kl_factor);
+    Real total = 0;
+    int64_t nearest = 0;
+    for (int64_t s = 0; s < n_; ++s) {
+      Real d2 = 0, kl = 0;
+      for (int64_t i = 0; i < D_; ++i) {
+        const Real x = phi[i] - mean_[s * D_ + i];
+        d2 += x * x * precision_[s * D_ + i];
+      }
+      for (int64_t m = 0; m < M_; ++m) kl += (side.p[m] - angular_[s * M_ + m]) * (side.log_p[m] - log_angular_[s * M_ + m]);
+      distance[s] = d2, divergence[s] = kl * factor;
+      total += pi[s] * (d2 + lambda * divergence[s]);
+      if (d2 < distance[nearest]) nearest = s;
+    }
+    const bool adaptive = t_.confidence != Confidence::one;
+    *weight = adaptive ? std::exp(-distance[nearest] / static_cast<Real>(t_.tau)) : static_cast<Real>(t_.fixed_weight);
+    *per_sample = *weight * total;
+    if (!grad) return;
+    std::fill(grad, grad + D_, Real(0));
+    const Real scale = *weight / static_cast<Real>(batch);
+    for (int64_t s = 0; s < n_; ++s) add_distance(phi, s, scale * pi[s], grad);
+    if (t_.confidence == Confidence::gradient) add_distance(phi, nearest, -scale * total / static_cast<Real>(t_.tau), grad);
+    if (lambda != 0) add_divergence(side, pi, scale * lambda * factor, grad);
+  }
+
+ private:
+  void add_distance(const Real* phi, int64_t s, Real scale, Real* grad) const {
+    for (int64_t i = 0; i < D_; ++i) grad[i] += 2 * scale * (phi[i] - mean_[s * D_ + i]) * precision_[s * D_ + i];
+  }
+
+  void add_divergence(const AngularSide<Real>& side, const Real* pi, Real scale, Real* grad) const {
+    std::vector<Real> c(M_, 0);
+    for (int64_t s = 0; s < n_; ++s)
+      for (int64_t m = 0; m < M_; ++m)
+        c[m] += scale * pi[s] * (side.log_p[m] - log_angular_[s * M_ + m] + (side.p[m] - angular_[s * M_ + m]) / side.p[m]);
+    side.pull(c, grad + t_.angular_begin);
+  }
+
+  const SpectralLoss::Target& t_;
+  int64_t n_, D_, M_;
+  const Real *mean_, *precision_, *angular_;
+  std::vector<Real> log_angular_;
+};
+
+struct Computed {
+  LossTerms terms;
+  torch::Tensor grad;
+};
+
+template <class Real>
+Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target, bool with_grad) {
+  const auto phi = descriptor.contiguous();
+  const auto options = phi.options().requires_grad(false);
+  const int64_t batch = phi.size(0), D = phi.size(1), n = target.mean.size(0);
+  Computed out;
+  auto& terms = out.terms;
+  terms.distance = torch::empty({batch, n}, options), terms.divergence = torch::empty({batch, n}, options);
+  terms.weight = torch::empty({batch}, options), terms.per_sample = torch::empty({batch}, options);
+  if (with_grad) out.grad = torch::empty({batch, D}, options);
+  const SampleLoss<Real> sample(target);
+  Real sum = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    Real* per_sample = terms.per_sample.data_ptr<Real>() + b;
+    sample.run(phi.data_ptr<Real>() + b * D, weights.data_ptr<Real>() + b * n, batch, terms.distance.data_ptr<Real>() + b * n,
+               terms.divergence.data_ptr<Real>() + b * n, terms.weight.data_ptr<Real>() + b, per_sample,
+               with_grad ? out.grad.data_ptr<Real>() + b * D : nullptr);
+    sum += *per_sample;
+  }
+  terms.loss = torch::full({}, static_cast<double>(sum) / static_cast<double>(batch), options);
+  return out;
+}
+
+// Carries the gradient that `compute` has formed already.
+struct KnownGradient : torch::autograd::Function<KnownGradient> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& descriptor, const torch::Tensor& loss,
+                               const torch::Tensor& grad) {
+    (void)descriptor;
+    context->save_for_backward({grad});
+    return loss.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+    return {context->get_saved_variables()[0] * grads[0], torch::Tensor(), torch::Tensor()};
+  }
+};
+
+}  // namespace
+
+LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target) {
+  const bool with_grad = descriptor.requires_grad() && at::GradMode::is_enabled();
+  Computed out;
+  {
+    at::NoGradGuard no_grad;
+    out = descriptor.scalar_type() == at::kFloat ? compute<float>(descriptor, weights, target, with_grad)
+                                                 : compute<double>(descriptor, weights, target, with_grad);
+  }
+  if (with_grad) out.terms.loss = KnownGradient::apply(descriptor, out.terms.loss, out.grad);
+  return out.terms;
+}
+
+}  // namespace asr

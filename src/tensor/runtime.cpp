@@ -1,0 +1,125 @@
+#include "tensor/runtime.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <sched.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+#include <atomic>
+
+#include "base/log.h"
+
+namespace asr {
+namespace {
+
+bool g_allocator_tuned = false;
+
+// OpenBLAS is asked by name, because Debian lets any BLAS stand behind libblas.
+template <class Function>
+Function blas_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+int affinity_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+// Counts what passes through the tensor allocator; installed on first use, then stays.
+class CountingAllocator {
+ public:
+  static CountingAllocator& instance() {
+    static CountingAllocator counter;
+    return counter;
+  }
+  int64_t current() const { return current_; }
+  int64_t peak() const { return peak_; }
+  void reset_peak() { peak_ = current_.load(); }
+
+ private:
+  struct Block {
+    c10::DataPtr inner;
+    int64_t size;
+  };
+  struct Hook;
+
+  CountingAllocator();
+  static void release(void* context) {
+    auto* block = static_cast<Block*>(context);
+    instance().current_ -= block->size;
+    delete block;
+  }
+  void count(int64_t size) {
+    const int64_t now = current_ += size;
+    int64_t seen = peak_;
+    while (now > seen && !peak_.compare_exchange_weak(seen, now)) {}
+  }
+
+  std::atomic<int64_t> current_{0}, peak_{0};
+  c10::Allocator* inner_ = nullptr;
+};
+
+#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 3
+#define ASR_ALLOCATE_SIGNATURE c10::DataPtr allocate(size_t size) override
+#else
+#define ASR_ALLOCATE_SIGNATURE c10::DataPtr allocate(size_t size) const override
+#endif
+
+struct CountingAllocator::Hook : c10::Allocator {
+  explicit Hook(CountingAllocator* to) : owner(to) {}
+  ASR_ALLOCATE_SIGNATURE {
+    auto* block = new Block{owner->inner_->allocate(size), static_cast<int64_t>(size)};
+    owner->count(block->size);
+    return {block->inner.get(), block, &CountingAllocator::release, block->inner.device()};
+  }
+#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 3
+  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
+#endif
+  CountingAllocator* owner;
+};
+
+CountingAllocator::CountingAllocator() : inner_(c10::GetCPUAllocator()) {
+  static Hook hook(this);
+  c10::SetCPUAllocator(&hook, /*priority=*/255);
+}
+
+}  // namespace
+
+void set_compute_threads(int threads) {
+  at::set_num_threads(threads);
+  if (auto set = blas_function<void (*)(int)>("openblas_set_num_threads")) set(threads);
+}
+
+void configure_runtime(int threads) {
+  // Large blocks come from the heap and stay there instead of being mapped and faulted in again each step.
+  g_allocator_tuned = mallopt(M_MMAP_THRESHOLD, 1 << 30) == 1 && mallopt(M_TRIM_THRESHOLD, 0x7fffffff) == 1 &&
+                      mallopt(M_TOP_PAD, 64 << 20) == 1;
+  set_compute_threads(threads > 0 ? threads : affinity_cpus());
+  const auto info = runtime_info();
+  log_debug("threads ", info.threads, ", BLAS threads ", info.blas_threads, ", allocator ",
+            info.allocator_tuned ? "tuned" : "as found", ", libtorch ", info.torch_version);
+}
+
+RuntimeInfo runtime_info() {
+  RuntimeInfo info;
+  info.threads = at::get_num_threads();
+  if (auto get = blas_function<int (*)()>("openblas_get_num_threads")) info.blas_threads = get();
+  info.allocator_tuned = g_allocator_tuned;
+  info.torch_version = cat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH);
+  info.cuda = torch::cuda::is_available();
+  return info;
+}
+
+TensorMemoryPeak::TensorMemoryPeak() : start_(0) {
+  auto& counter = CountingAllocator::instance();
+  counter.reset_peak();
+  start_ = counter.current();
+}
+
+int64_t TensorMemoryPeak::bytes() const { return CountingAllocator::instance().peak() - start_; }
+
+}  // namespace asr

@@ -1,0 +1,25 @@
+// Tensors to and from safetensors files. Types that libtorch lacks (or 1.13 lacks) are widened on reading:
+// F8 to float32, U16 to int32, U32 and U64 to int64. Everything else is mapped without a copy.
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/safetensors.h"
+
+namespace asr {
+
+// The tensor shares the file's mapping and keeps it alive.
+torch::Tensor to_tensor(const TensorView& view, const std::shared_ptr<MappedFile>& file, const std::string& path);
+torch::Tensor load_tensor(const Safetensors& file, const std::string& name);
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+void save_tensors(const std::string& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata);
+
+std::string shape_text(at::IntArrayRef shape);  // "[2, 3, 4]"
+
+}  // namespace asr
