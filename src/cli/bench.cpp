@@ -79,13 +79,13 @@ Timing measure(const Case& c, const Options& options, Implementation implementat
   return out;
 }
 
-void run(const OptionFlags& flags, int calls, const std::vector<int>& thread_counts, const Common& common) {
+void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts, const Common& common) {
   Options options = flags.resolve();
   check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
-  Progress progress("bench", static_cast<int64_t>(kShapes.size() * thread_counts.size()) * 2 * calls);
+  Progress progress("bench", static_cast<int64_t>(shapes.size() * thread_counts.size()) * 2 * calls);
   json results = json::array();
   std::vector<std::vector<std::string>> rows = {{"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : shapes) {
     const Case c = make_case(shape, options);
     const double bytes = static_cast<double>(c.attention.numel() * c.attention.element_size());
     for (int threads : thread_counts) {
@@ -115,11 +115,13 @@ void add_bench_command(CLI::App& app, Common& common) {
     OptionFlags options;
     int calls = 20;
     std::vector<int> threads;
+    std::vector<int64_t> shape;
   };
   auto arguments = std::make_shared<Arguments>();
   auto* spectrum = command->add_subcommand("spectrum", "descriptor, loss and gradient: fused against composed");
   spectrum->add_option("--calls", arguments->calls, "timed calls of each; the fastest counts")->capture_default_str()->check(CLI::Range(1, 10000));
   spectrum->add_option("--bench-threads", arguments->threads, "thread counts to measure (default: 1 and all, at most 2)")->delimiter(',')->check(CLI::Range(1, 256));
+  spectrum->add_option("--shape", arguments->shape, "B,L,heads,T,H,W instead of the three standard shapes")->delimiter(',')->expected(6)->check(CLI::Range(1, 4096));
   arguments->options.add_to(*spectrum);
   spectrum->callback([arguments, &common] {
     auto threads = arguments->threads;
@@ -127,7 +129,7 @@ void add_bench_command(CLI::App& app, Common& common) {
       threads = {1};
       if (runtime_info().threads >= 2) threads.push_back(2);
     }
-    run(arguments->options, arguments->calls, threads, common);
+    run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape}, threads, common);
   });
 }
 

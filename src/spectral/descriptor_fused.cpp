@@ -18,29 +18,22 @@ using kernel::HeadOutput;
 using kernel::kKept;
 using kernel::Tables;
 
-bool cpu_has_avx2() {
-#ifdef ASR_HAVE_KERNEL_avx2
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-#else
-  return false;
-#endif
-}
-
+// The widest instruction set that this build has and this CPU runs.
 template <class Real>
-Functions<Real> choose_kernel();
-template <>
-Functions<float> choose_kernel() {
-#ifdef ASR_HAVE_KERNEL_avx2
-  if (cpu_has_avx2()) return kernel::avx2::functions_f32();
+Functions<Real> choose_kernel() {
+  const auto pick = [](Functions<float> (*single)(), Functions<double> (*full)()) {
+    if constexpr (std::is_same_v<Real, float>) return (void)full, single();
+    else return (void)single, full();
+  };
+#ifdef ASR_HAVE_KERNEL_avx512
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return pick(kernel::avx512::functions_f32, kernel::avx512::functions_f64);
 #endif
-  return kernel::portable::functions_f32();
-}
-template <>
-Functions<double> choose_kernel() {
 #ifdef ASR_HAVE_KERNEL_avx2
-  if (cpu_has_avx2()) return kernel::avx2::functions_f64();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
 #endif
-  return kernel::portable::functions_f64();
+  return pick(kernel::portable::functions_f32, kernel::portable::functions_f64);
 }
 
 // Owns what Tables points to.
@@ -67,7 +60,7 @@ double sine(int64_t product, int64_t n) { return std::sin(kTwoPi * static_cast<d
 
 template <class Real>
 PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions& o) {
-  constexpr int lanes = 32 / sizeof(Real);
+  const int lanes = functions.lanes;
   Tables<Real>& t = view;
   t.height = static_cast<int>(plane.height), t.width = static_cast<int>(plane.width);
   t.even_h = t.height / 2 + 1, t.odd_h = t.height - t.even_h;
@@ -150,32 +143,40 @@ struct FusedPlan : torch::CustomClassHolder {
 
 namespace {
 
+constexpr int64_t kCacheBytes = 8 << 20;  // a gradient larger than this would only push other data out of the caches
+
 // A view of the input by strides; only the last two dimensions must be dense.
 template <class Real>
 struct Heads {
   torch::Tensor attention, weights;  // weights in the attention's type, contiguous
   int64_t batch, layers, heads, tokens, cells;
+  bool stream;
 
   Heads(const torch::Tensor& from, const torch::Tensor& token_weights) {
     const bool dense = from.stride(5) == 1 && from.stride(4) == from.size(5);
     attention = dense ? from : from.contiguous();
     weights = token_weights.to(from.scalar_type()).contiguous();
     batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3), cells = from.size(4) * from.size(5);
+    stream = from.numel() * from.element_size() > kCacheBytes;
   }
   int64_t per_sample() const { return layers * heads; }
   int64_t count() const { return batch * per_sample(); }
-  HeadInput<Real> input(int64_t i) const {
+  const Real* maps(int64_t i) const {
     const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
-    const Real* base = attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
-    return {base, attention.stride(3), weights.template data_ptr<Real>() + b * tokens, static_cast<int>(tokens)};
+    return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
   }
-  // Runs work(i, scratch) for every head, spread over threads.
+  HeadInput<Real> input(int64_t i, int64_t end) const {
+    const bool packed = attention.stride(3) == cells;
+    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens),
+            packed && i + 1 < end ? maps(i + 1) : nullptr, stream};
+  }
+  // Runs work(input, i, scratch) for every head, spread over threads.
   template <class Work>
   void each(const PlanTables<Real>& plan, const Work& work) const {
     const auto size = static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
     at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
       const auto scratch = torch::empty({size}, attention.options().requires_grad(false));
-      for (int64_t i = begin; i < end; ++i) work(i, scratch.template data_ptr<Real>());
+      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, scratch.template data_ptr<Real>());
     });
   }
 };
@@ -218,9 +219,9 @@ ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& w
   out.descriptor = torch::empty({heads.batch, 2 * D0}, options);
   Real* head = out.head.data_ptr<Real>();
   auto* peak = out.peak.data_ptr<int64_t>();
-  heads.each(tables, [&](int64_t i, Real* scratch) {
+  heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
     const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr, power ? power + i * heads.cells : nullptr};
-    tables.functions.forward(tables.view, heads.input(i), to, scratch);
+    tables.functions.forward(tables.view, input, to, scratch);
   });
   aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.data_ptr<Real>());
   return out;
@@ -249,12 +250,12 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
   const Real *head = saved.head.data_ptr<Real>(), *descriptor = saved.descriptor.data_ptr<Real>(), *pull = grad_descriptor.data_ptr<Real>();
   const auto* peak = saved.peak.data_ptr<int64_t>();
   Real* to = out.data_ptr<Real>();
-  heads.each(tables, [&](int64_t i, Real* scratch) {
+  heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
     const int64_t b = i / J;
     const Real* row = head + i * (D0 + kKept);
     std::vector<Real> grad_head(D0);
     pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head.data());
-    tables.functions.backward(tables.view, heads.input(i), row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells, scratch);
+    tables.functions.backward(tables.view, input, row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells, scratch);
   });
   return out;
 }

@@ -2,23 +2,33 @@
 // files would let the linker pick a copy that needs this file's instruction set.
 #include "spectral/kernel/spectrum_kernel.h"
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 namespace asr::kernel::ASR_KERNEL {
 namespace {
+
+#ifdef __AVX512F__
+#define ASR_VECTOR 64
+#else
+#define ASR_VECTOR 32
+#endif
 
 template <class Real>
 struct Simd;
 template <>
 struct Simd<float> {
-  typedef float Vec __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef int32_t Int __attribute__((vector_size(32), aligned(4), may_alias));
-  static constexpr int lanes = 8;
+  typedef float Vec __attribute__((vector_size(ASR_VECTOR), aligned(4), may_alias));
+  typedef int32_t Int __attribute__((vector_size(ASR_VECTOR), aligned(4), may_alias));
+  static constexpr int lanes = ASR_VECTOR / 4;
   static constexpr int32_t none = INT32_MAX;
 };
 template <>
 struct Simd<double> {
-  typedef double Vec __attribute__((vector_size(32), aligned(8), may_alias));
-  typedef int64_t Int __attribute__((vector_size(32), aligned(8), may_alias));
-  static constexpr int lanes = 4;
+  typedef double Vec __attribute__((vector_size(ASR_VECTOR), aligned(8), may_alias));
+  typedef int64_t Int __attribute__((vector_size(ASR_VECTOR), aligned(8), may_alias));
+  static constexpr int lanes = ASR_VECTOR / 8;
   static constexpr int64_t none = INT64_MAX;
 };
 
@@ -29,12 +39,26 @@ inline const Vec<Real>& load(const Real* p) { return *reinterpret_cast<const Vec
 template <class Real>
 inline Vec<Real>& at(Real* p) { return *reinterpret_cast<Vec<Real>*>(p); }
 
-template <class Real>
-inline Real total(Vec<Real> v) {
-  Real sum = 0;
-  for (int i = 0; i < Simd<Real>::lanes; ++i) sum += v[i];
-  return sum;
+// Sum of the lanes, halving.
+typedef float Float8 __attribute__((vector_size(32)));
+typedef double Double4 __attribute__((vector_size(32)));
+inline float total(Float8 v) {
+  const Float8 a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+  const Float8 b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+  return b[0] + b[1];
 }
+inline double total(Double4 v) {
+  const Double4 a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
+  return a[0] + a[1];
+}
+#ifdef __AVX512F__
+inline float total(Simd<float>::Vec v) {
+  return total(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+inline double total(Simd<double>::Vec v) {
+  return total(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
+}
+#endif
 
 // ---- long vectors ---------------------------------------------------------------------------------------
 
@@ -46,7 +70,7 @@ inline Real sum(const Real* x, int n) {
   for (; i + 4 * lanes <= n; i += 4 * lanes)
     a += load(x + i), b += load(x + i + lanes), c += load(x + i + 2 * lanes), d += load(x + i + 3 * lanes);
   for (; i + lanes <= n; i += lanes) a += load(x + i);
-  Real out = total<Real>((a + b) + (c + d));
+  Real out = total((a + b) + (c + d));
   for (; i < n; ++i) out += x[i];
   return out;
 }
@@ -61,17 +85,55 @@ inline Real dot(const Real* x, const Real* y, int n) {
     c += load(x + i + 2 * lanes) * load(y + i + 2 * lanes), d += load(x + i + 3 * lanes) * load(y + i + 3 * lanes);
   }
   for (; i + lanes <= n; i += lanes) a += load(x + i) * load(y + i);
-  Real out = total<Real>((a + b) + (c + d));
+  Real out = total((a + b) + (c + d));
   for (; i < n; ++i) out += x[i] * y[i];
   return out;
 }
 
+// Dot products of N rows with the same y.
+template <class Real, int N>
+inline void dots(const Real* const* x, const Real* y, int n, Real* out) {
+  constexpr int lanes = Simd<Real>::lanes;
+  Vec<Real> acc[N] = {};
+  int i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Vec<Real> right = load(y + i);
+    for (int k = 0; k < N; ++k) acc[k] += load(x[k] + i) * right;
+  }
+  for (int k = 0; k < N; ++k) out[k] = total(acc[k]);
+  for (; i < n; ++i)
+    for (int k = 0; k < N; ++k) out[k] += x[k][i] * y[i];
+}
+
 template <class Real>
-inline void add_scaled(Real* to, Real factor, const Real* x, int n) {  // to += factor * x
+inline void dot_rows(const Real* const* x, const Real* y, int rows, int n, Real* out) {
+  int k = 0;
+  for (; k + 4 <= rows; k += 4) dots<Real, 4>(x + k, y, n, out + k);
+  for (; k < rows; ++k) out[k] = dot(x[k], y, n);
+}
+
+// to (+)= sum of factor[k] * x[k] over N rows.
+template <class Real, int N>
+inline void combine(Real* to, const Real* factor, const Real* const* x, int n, bool accumulate) {
   constexpr int lanes = Simd<Real>::lanes;
   int i = 0;
-  for (; i + lanes <= n; i += lanes) at(to + i) += factor * load(x + i);
-  for (; i < n; ++i) to[i] += factor * x[i];
+  for (; i + lanes <= n; i += lanes) {
+    Vec<Real> acc = accumulate ? load(to + i) : Vec<Real>{};
+    for (int k = 0; k < N; ++k) acc += factor[k] * load(x[k] + i);
+    at(to + i) = acc;
+  }
+  for (; i < n; ++i) {
+    Real acc = accumulate ? to[i] : Real(0);
+    for (int k = 0; k < N; ++k) acc += factor[k] * x[k][i];
+    to[i] = acc;
+  }
+}
+
+template <class Real>
+inline void combine_rows(Real* to, const Real* factor, const Real* const* x, int rows, int n) {
+  int k = 0;
+  for (; k + 4 <= rows; k += 4) combine<Real, 4>(to, factor + k, x + k, n, k > 0);
+  for (; k < rows; ++k) combine<Real, 1>(to, factor + k, x + k, n, k > 0);
 }
 
 template <class Real>
@@ -80,6 +142,36 @@ inline void affine(Real* to, Real factor, const Real* x, Real shift, int n) {  /
   int i = 0;
   for (; i + lanes <= n; i += lanes) at(to + i) = factor * load(x + i) + shift;
   for (; i < n; ++i) to[i] = factor * x[i] + shift;
+}
+
+inline void stream(float* to, Simd<float>::Vec value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, value);
+#elif defined(__AVX__)
+  _mm256_stream_ps(to, value);
+#else
+  at(to) = value;
+#endif
+}
+inline void stream(double* to, Simd<double>::Vec value) {
+#if defined(__AVX512F__)
+  _mm512_stream_pd(to, value);
+#elif defined(__AVX__)
+  _mm256_stream_pd(to, value);
+#else
+  at(to) = value;
+#endif
+}
+
+// affine() past the caches, for results too large to stay in them; needs whole aligned vectors.
+template <class Real>
+inline void affine_streamed(Real* to, Real factor, const Real* x, Real shift, int n) {
+  constexpr int lanes = Simd<Real>::lanes;
+  if (n % lanes == 0 && reinterpret_cast<uintptr_t>(to) % ASR_VECTOR == 0) {
+    for (int i = 0; i < n; i += lanes) stream(to + i, factor * load(x + i) + shift);
+    return;
+  }
+  affine(to, factor, x, shift, n);
 }
 
 template <class Real>
@@ -145,9 +237,11 @@ inline bool moves(const Tables<Real>& t, Real denominator) { return t.eps_add ||
 
 template <class Real>
 struct Workspace {
-  Real *map, *folded, *mid, *wave, *power, *token;  // [HW], [H][row], [H][row], [H][2 pad], [half], [T]
-  Real* zeros;                                      // [2 pad]
-  Real* pull;                                       // [half]
+  Real *map, *mid, *folded, *wave;    // [HW], [H][row], [H][row], [H][2 pad]
+  Real *power, *pull, *zeros;         // [half], [half], [2 pad]
+  Real *token, *factor, *shift;       // [T]: denominators, factors and gradient shifts of the tokens used
+  const Real** rows;                  // [T]: their maps (a pointer takes the room of two numbers at most)
+  int used;                           // how many those are
 };
 
 template <class Real>
@@ -159,28 +253,40 @@ Workspace<Real> lay_out(const Tables<Real>& t, int tokens, Real* base, size_t* s
     return p;
   };
   Workspace<Real> w;
-  w.map = take(t.height * t.width), w.folded = take(t.height * t.row), w.mid = take(t.height * t.row);
-  w.wave = take(t.height * 2 * t.pad), w.power = take(t.half), w.token = take(tokens);
-  w.zeros = take(2 * t.pad), w.pull = take(t.half);
+  w.map = take(t.height * t.width), w.mid = take(t.height * t.row), w.folded = take(t.height * t.row);
+  w.wave = take(t.height * 2 * t.pad), w.power = take(t.half), w.pull = take(t.half), w.zeros = take(2 * t.pad);
+  w.token = take(tokens), w.factor = take(tokens), w.shift = take(tokens);
+  w.rows = reinterpret_cast<const Real**>(take(2 * tokens));
+  w.used = 0;
   *size = used;
   return w;
 }
 
-// Weighted mean over tokens, normalised to sum 1; keeps each token's factor and returns the denominator.
+// Weighted mean over tokens, normalised to sum 1; returns the denominator.
 template <class Real>
 Real aggregate(const Tables<Real>& t, const HeadInput<Real>& in, Workspace<Real>& w) {
   const int cells = t.height * t.width;
-  fill(w.map, Real(0), cells);
   for (int k = 0; k < in.tokens; ++k) {
-    w.token[k] = 0;
     if (in.weights[k] == 0) continue;
     const Real* x = in.attention + k * in.token_stride;
-    w.token[k] = t.token_norm ? in.weights[k] / guarded(t, sum(x, cells)) : in.weights[k];
-    add_scaled(w.map, w.token[k], x, cells);
+    w.rows[w.used] = x;
+    w.token[w.used] = t.token_norm ? guarded(t, sum(x, cells)) : Real(1);
+    w.factor[w.used] = in.weights[k] / w.token[w.used];
+    ++w.used;
   }
+  combine_rows(w.map, w.factor, w.rows, w.used, cells);
   const Real denominator = guarded(t, sum(w.map, cells));
   affine(w.map, 1 / denominator, w.map, Real(0), cells);
   return denominator;
+}
+
+// Asks for one of `parts` slices of the next head's maps while this head is being transformed.
+template <class Real>
+inline void prefetch_next(const Tables<Real>& t, const HeadInput<Real>& in, int part, int parts) {
+  if (!in.next) return;
+  constexpr int line = 64 / sizeof(Real);
+  const int lines = t.height * t.width * in.tokens / line;
+  for (int i = lines * part / parts; i < lines * (part + 1) / parts; ++i) __builtin_prefetch(in.next + i * line, 0, 2);
 }
 
 template <class Real>
@@ -249,21 +355,36 @@ int64_t find_peak(const Tables<Real>& t, const Real* p) {
   return out < static_cast<int64_t>(t.height) * t.width ? out : 0;  // only a NaN map has no candidate
 }
 
+// Power of all K + M bins.
+template <class Real>
+void histograms(const Tables<Real>& t, const Real* p, Real* out) {
+  const int bins = t.radial + t.angular;
+  const Real* rows[4];
+  int k = 0;
+  for (; k + 4 <= bins; k += 4) {
+    for (int i = 0; i < 4; ++i) rows[i] = t.bins + static_cast<ptrdiff_t>(k + i) * t.half;
+    dots<Real, 4>(rows, p, t.half, out + k);
+  }
+  for (; k < bins; ++k) out[k] = dot(t.bins + static_cast<ptrdiff_t>(k) * t.half, p, t.half);
+}
+
 template <class Real>
 void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<Real>& out, Real* scratch) {
   size_t size;
   Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
   fill(w.zeros, Real(0), 2 * t.pad);
   aggregate(t, in, w);
+  prefetch_next(t, in, 0, 2);
   transform(t, w);
   power(t, w);
+  prefetch_next(t, in, 1, 2);
 
   const int K = t.radial, M = t.angular;
   Real* r = out.head;
   Real* d = r + K;
   Real* a = d + M;
   Real* kept = a + M + 3;
-  for (int k = 0; k < K + M; ++k) r[k] = dot(t.bins + static_cast<ptrdiff_t>(k) * t.half, w.power, t.half);
+  histograms(t, w.power, r);
   kept[0] = guarded(t, sum(r, K)), kept[1] = guarded(t, sum(d, M));
   kept[2] = t.peak_fraction ? guarded(t, dot(t.copies, w.power, t.half)) : Real(1);
   affine(r, 1 / kept[0], r, Real(0), K);
@@ -288,19 +409,20 @@ void pull_power(const Tables<Real>& t, const Real* head, int64_t peak, const Rea
   const Real copies_pull = t.peak_fraction && moves(t, kept[2]) ? -gp * a[M + 2] / kept[2] : Real(0);
   affine(pull, copies_pull, t.copies, Real(0), t.half);
 
+  Real coefficient[512];  // K, M <= 256
   const Real along_r = moves(t, kept[0]) ? dot(gr, r, K) : Real(0);
-  for (int k = 0; k < K; ++k) add_scaled(pull, (gr[k] - along_r) / kept[0], t.bins + static_cast<ptrdiff_t>(k) * t.half, t.half);
-
+  for (int k = 0; k < K; ++k) coefficient[k] = (gr[k] - along_r) / kept[0];
   // a = d / mean(d): its pull on d joins d's own before the normalisation is undone.
   const Real mean = guarded(t, sum(d, M) / M);
   const Real along_a = moves(t, mean) ? dot(ga, a, M) / M : Real(0);
   Real along_d = 0;
-  for (int m = 0; m < M; ++m) along_d += (gd[m] + (ga[m] - along_a) / mean) * d[m];
-  if (!moves(t, kept[1])) along_d = 0;
   for (int m = 0; m < M; ++m) {
-    const Real pulled = gd[m] + (ga[m] - along_a) / mean;
-    add_scaled(pull, (pulled - along_d) / kept[1], t.bins + static_cast<ptrdiff_t>(K + m) * t.half, t.half);
+    coefficient[K + m] = gd[m] + (ga[m] - along_a) / mean;
+    along_d += coefficient[K + m] * d[m];
   }
+  if (!moves(t, kept[1])) along_d = 0;
+  for (int m = 0; m < M; ++m) coefficient[K + m] = (coefficient[K + m] - along_d) / kept[1];
+  product(pull, t.half, coefficient, K + M, t.bins, t.half, 1, t.half, K + M, true);
   pull[t.half_index[peak]] += gp / kept[2];
 }
 
@@ -328,8 +450,10 @@ void pull_wave(const Tables<Real>& t, Workspace<Real>& w) {
 template <class Real>
 void pull_map(const Tables<Real>& t, Workspace<Real>& w) {
   const int H = t.height, W = t.width, row = t.row;
-  product(w.mid, row, w.wave, 2 * t.pad, t.basis_w_back, row, H, row, t.even_w, false);
-  product(w.mid, row, w.wave + t.pad + 1, 2 * t.pad, t.basis_w_back + static_cast<ptrdiff_t>(t.pad + 1) * row, row, H, row, t.odd_w, true);
+  const int wide = 2 * t.pad;
+  const Real* sines = t.basis_w_back + static_cast<ptrdiff_t>(t.pad + 1) * row;
+  product(w.mid, row, w.wave, wide, t.basis_w_back, row, H, row, t.even_w, false);
+  product(w.mid, row, w.wave + t.pad + 1, wide, sines, row, H, row, t.odd_w, true);
   Real* even = w.folded;
   Real* odd = w.folded + t.even_h * row;
   product(even, row, t.cos_h, t.even_h, w.mid, row, t.even_h, row, t.even_h, false);
@@ -352,27 +476,28 @@ void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head
   fill(w.zeros, Real(0), 2 * t.pad);
   const int cells = t.height * t.width;
   const Real denominator = aggregate(t, in, w);
+  prefetch_next(t, in, 0, 3);
   transform(t, w);
+  prefetch_next(t, in, 1, 3);
   pull_power(t, head, peak, grad_head, w.pull);
   // <gradient, map> is twice <pull, power> because power is quadratic in the map: no copy of the map is needed.
   power(t, w);
   const Real along = moves(t, denominator) ? 2 * dot(w.pull, w.power, t.half) : Real(0);
   pull_wave(t, w);
   pull_map(t, w);
+  prefetch_next(t, in, 2, 3);
   affine(w.map, 1 / denominator, w.map, -along / denominator, cells);
-  for (int k = 0; k < in.tokens; ++k) {
+  if (t.token_norm) dot_rows(w.rows, w.map, w.used, cells, w.shift);
+  for (int k = 0, i = 0; k < in.tokens; ++k) {
     Real* to = grad + static_cast<ptrdiff_t>(k) * cells;
-    const Real factor = w.token[k];
-    if (factor == 0) {
+    if (in.weights[k] == 0) {
       fill(to, Real(0), cells);
-    } else if (!t.token_norm) {
-      affine(to, factor, w.map, Real(0), cells);
-    } else {
-      const Real* x = in.attention + k * in.token_stride;
-      const Real total_of_token = in.weights[k] / factor;
-      const Real shift = moves(t, total_of_token) ? dot(w.map, x, cells) / total_of_token : Real(0);
-      affine(to, factor, w.map, -factor * shift, cells);
+      continue;
     }
+    const Real shift = t.token_norm && moves(t, w.token[i]) ? -w.factor[i] * w.shift[i] / w.token[i] : Real(0);
+    if (in.stream) affine_streamed(to, w.factor[i], w.map, shift, cells);
+    else affine(to, w.factor[i], w.map, shift, cells);
+    ++i;
   }
 }
 
@@ -388,7 +513,7 @@ size_t scratch(const Tables<Real>& t, int tokens) {
 
 }  // namespace
 
-Functions<float> functions_f32() { return {ASR_TEXT(ASR_KERNEL), scratch<float>, forward<float>, backward<float>}; }
-Functions<double> functions_f64() { return {ASR_TEXT(ASR_KERNEL), scratch<double>, forward<double>, backward<double>}; }
+Functions<float> functions_f32() { return {ASR_TEXT(ASR_KERNEL), Simd<float>::lanes, scratch<float>, forward<float>, backward<float>}; }
+Functions<double> functions_f64() { return {ASR_TEXT(ASR_KERNEL), Simd<double>::lanes, scratch<double>, forward<double>, backward<double>}; }
 
 }  // namespace asr::kernel::ASR_KERNEL

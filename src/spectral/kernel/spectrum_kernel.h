@@ -1,7 +1,7 @@
 // The fused CPU spectrum of one attention map: raw pointers in, raw pointers out, no torch, one thread.
 // Compiled once per instruction set (cmake/kernels.cmake) and chosen at run time.
 //
-// The 2D transform of a real map is two small real matrix products. Along an axis of length N the rows
+// The 2D transform of a real map is two small real matrix products. Along H, of length N, the rows
 // are folded into even sums e[n] = x[n] + x[N-n] and odd differences o[n] = x[n] - x[N-n]; cosines act on the
 // former, sines on the latter. With CC, CS, SC, SS (cosine or sine along H, then along W) the power is
 //   P(u, v) = (CC - SS)^2 + (SC + CS)^2      P(-u, v) = (CC + SS)^2 + (CS - SC)^2,
@@ -56,6 +56,8 @@ struct HeadInput {
   ptrdiff_t token_stride;
   const Real* weights;  // [T], sums to 1; tokens of weight 0 are never read
   int tokens;
+  const Real* next;     // the maps this thread takes next, to be fetched early; or null
+  bool stream;          // write the gradient past the caches
 };
 
 template <class Real>
@@ -69,6 +71,7 @@ struct HeadOutput {
 template <class Real>
 struct Functions {
   const char* name;
+  int lanes;  // numbers a vector; Tables are padded to whole vectors
   size_t (*scratch)(const Tables<Real>&, int tokens);  // numbers of scratch a thread
   void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* scratch);
   // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written.
@@ -76,13 +79,14 @@ struct Functions {
                    Real* grad, Real* scratch);
 };
 
-namespace portable {
-Functions<float> functions_f32();
-Functions<double> functions_f64();
-}  // namespace portable
-namespace avx2 {
-Functions<float> functions_f32();
-Functions<double> functions_f64();
-}  // namespace avx2
+#define ASR_DECLARE_KERNEL(name)     \
+  namespace name {                   \
+  Functions<float> functions_f32();  \
+  Functions<double> functions_f64(); \
+  }
+ASR_DECLARE_KERNEL(portable)
+ASR_DECLARE_KERNEL(avx2)
+ASR_DECLARE_KERNEL(avx512)
+#undef ASR_DECLARE_KERNEL
 
 }  // namespace asr::kernel
