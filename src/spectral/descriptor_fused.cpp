@@ -25,10 +25,6 @@ Functions<Real> choose_kernel() {
     if constexpr (std::is_same_v<Real, float>) return (void)full, single();
     else return (void)single, full();
   };
-#ifdef ASR_HAVE_KERNEL_avx512
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return pick(kernel::avx512::functions_f32, kernel::avx512::functions_f64);
-#endif
 #ifdef ASR_HAVE_KERNEL_avx2
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
     return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
@@ -165,10 +161,8 @@ struct Heads {
     const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
     return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
   }
-  HeadInput<Real> input(int64_t i, int64_t end) const {
-    const bool packed = attention.stride(3) == cells;
-    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens),
-            packed && i + 1 < end ? maps(i + 1) : nullptr, stream};
+  HeadInput<Real> input(int64_t i) const {
+    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens), stream};
   }
   // Runs work(input, i, scratch) for every head, spread over threads.
   template <class Work>
@@ -176,7 +170,7 @@ struct Heads {
     const auto size = static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
     at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
       const auto scratch = torch::empty({size}, attention.options().requires_grad(false));
-      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, scratch.template data_ptr<Real>());
+      for (int64_t i = begin; i < end; ++i) work(input(i), i, scratch.template data_ptr<Real>());
     });
   }
 };

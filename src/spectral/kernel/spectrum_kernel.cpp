@@ -9,26 +9,22 @@
 namespace asr::kernel::ASR_KERNEL {
 namespace {
 
-#ifdef __AVX512F__
-#define ASR_VECTOR 64
-#else
-#define ASR_VECTOR 32
-#endif
+constexpr int kVector = 32;  // bytes; 64 were tried and gained nothing, for memory and not arithmetic is the limit
 
 template <class Real>
 struct Simd;
 template <>
 struct Simd<float> {
-  typedef float Vec __attribute__((vector_size(ASR_VECTOR), aligned(4), may_alias));
-  typedef int32_t Int __attribute__((vector_size(ASR_VECTOR), aligned(4), may_alias));
-  static constexpr int lanes = ASR_VECTOR / 4;
+  typedef float Vec __attribute__((vector_size(kVector), aligned(4), may_alias));
+  typedef int32_t Int __attribute__((vector_size(kVector), aligned(4), may_alias));
+  static constexpr int lanes = kVector / 4;
   static constexpr int32_t none = INT32_MAX;
 };
 template <>
 struct Simd<double> {
-  typedef double Vec __attribute__((vector_size(ASR_VECTOR), aligned(8), may_alias));
-  typedef int64_t Int __attribute__((vector_size(ASR_VECTOR), aligned(8), may_alias));
-  static constexpr int lanes = ASR_VECTOR / 8;
+  typedef double Vec __attribute__((vector_size(kVector), aligned(8), may_alias));
+  typedef int64_t Int __attribute__((vector_size(kVector), aligned(8), may_alias));
+  static constexpr int lanes = kVector / 8;
   static constexpr int64_t none = INT64_MAX;
 };
 
@@ -40,26 +36,15 @@ template <class Real>
 inline Vec<Real>& at(Real* p) { return *reinterpret_cast<Vec<Real>*>(p); }
 
 // Sum of the lanes, halving.
-typedef float Float8 __attribute__((vector_size(32)));
-typedef double Double4 __attribute__((vector_size(32)));
-inline float total(Float8 v) {
-  const Float8 a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-  const Float8 b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+inline float total(Simd<float>::Vec v) {
+  const Simd<float>::Vec a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+  const Simd<float>::Vec b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
   return b[0] + b[1];
 }
-inline double total(Double4 v) {
-  const Double4 a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
+inline double total(Simd<double>::Vec v) {
+  const Simd<double>::Vec a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
   return a[0] + a[1];
 }
-#ifdef __AVX512F__
-inline float total(Simd<float>::Vec v) {
-  return total(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
-}
-inline double total(Simd<double>::Vec v) {
-  return total(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
-}
-#endif
-
 // ---- long vectors ---------------------------------------------------------------------------------------
 
 template <class Real>
@@ -94,15 +79,17 @@ inline Real dot(const Real* x, const Real* y, int n) {
 template <class Real, int N>
 inline void dots(const Real* const* x, const Real* y, int n, Real* out) {
   constexpr int lanes = Simd<Real>::lanes;
+  const Real* row[N];  // local, so that no store can be taken to change them
+  for (int k = 0; k < N; ++k) row[k] = x[k];
   Vec<Real> acc[N] = {};
   int i = 0;
   for (; i + lanes <= n; i += lanes) {
     const Vec<Real> right = load(y + i);
-    for (int k = 0; k < N; ++k) acc[k] += load(x[k] + i) * right;
+    for (int k = 0; k < N; ++k) acc[k] += load(row[k] + i) * right;
   }
   for (int k = 0; k < N; ++k) out[k] = total(acc[k]);
   for (; i < n; ++i)
-    for (int k = 0; k < N; ++k) out[k] += x[k][i] * y[i];
+    for (int k = 0; k < N; ++k) out[k] += row[k][i] * y[i];
 }
 
 template <class Real>
@@ -116,15 +103,18 @@ inline void dot_rows(const Real* const* x, const Real* y, int rows, int n, Real*
 template <class Real, int N>
 inline void combine(Real* to, const Real* factor, const Real* const* x, int n, bool accumulate) {
   constexpr int lanes = Simd<Real>::lanes;
+  const Real* row[N];
+  Vec<Real> scale[N];
+  for (int k = 0; k < N; ++k) row[k] = x[k], scale[k] = Vec<Real>{} + factor[k];
   int i = 0;
   for (; i + lanes <= n; i += lanes) {
     Vec<Real> acc = accumulate ? load(to + i) : Vec<Real>{};
-    for (int k = 0; k < N; ++k) acc += factor[k] * load(x[k] + i);
+    for (int k = 0; k < N; ++k) acc += scale[k] * load(row[k] + i);
     at(to + i) = acc;
   }
   for (; i < n; ++i) {
     Real acc = accumulate ? to[i] : Real(0);
-    for (int k = 0; k < N; ++k) acc += factor[k] * x[k][i];
+    for (int k = 0; k < N; ++k) acc += factor[k] * row[k][i];
     to[i] = acc;
   }
 }
@@ -145,18 +135,14 @@ inline void affine(Real* to, Real factor, const Real* x, Real shift, int n) {  /
 }
 
 inline void stream(float* to, Simd<float>::Vec value) {
-#if defined(__AVX512F__)
-  _mm512_stream_ps(to, value);
-#elif defined(__AVX__)
+#ifdef __AVX__
   _mm256_stream_ps(to, value);
 #else
   at(to) = value;
 #endif
 }
 inline void stream(double* to, Simd<double>::Vec value) {
-#if defined(__AVX512F__)
-  _mm512_stream_pd(to, value);
-#elif defined(__AVX__)
+#ifdef __AVX__
   _mm256_stream_pd(to, value);
 #else
   at(to) = value;
@@ -167,7 +153,7 @@ inline void stream(double* to, Simd<double>::Vec value) {
 template <class Real>
 inline void affine_streamed(Real* to, Real factor, const Real* x, Real shift, int n) {
   constexpr int lanes = Simd<Real>::lanes;
-  if (n % lanes == 0 && reinterpret_cast<uintptr_t>(to) % ASR_VECTOR == 0) {
+  if (n % lanes == 0 && reinterpret_cast<uintptr_t>(to) % kVector == 0) {
     for (int i = 0; i < n; i += lanes) stream(to + i, factor * load(x + i) + shift);
     return;
   }
@@ -280,15 +266,6 @@ Real aggregate(const Tables<Real>& t, const HeadInput<Real>& in, Workspace<Real>
   return denominator;
 }
 
-// Asks for one of `parts` slices of the next head's maps while this head is being transformed.
-template <class Real>
-inline void prefetch_next(const Tables<Real>& t, const HeadInput<Real>& in, int part, int parts) {
-  if (!in.next) return;
-  constexpr int line = 64 / sizeof(Real);
-  const int lines = t.height * t.width * in.tokens / line;
-  for (int i = lines * part / parts; i < lines * (part + 1) / parts; ++i) __builtin_prefetch(in.next + i * line, 0, 2);
-}
-
 template <class Real>
 void transform(const Tables<Real>& t, Workspace<Real>& w) {
   const int H = t.height, W = t.width, row = t.row;
@@ -374,10 +351,8 @@ void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<
   Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
   fill(w.zeros, Real(0), 2 * t.pad);
   aggregate(t, in, w);
-  prefetch_next(t, in, 0, 2);
   transform(t, w);
   power(t, w);
-  prefetch_next(t, in, 1, 2);
 
   const int K = t.radial, M = t.angular;
   Real* r = out.head;
@@ -476,16 +451,13 @@ void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head
   fill(w.zeros, Real(0), 2 * t.pad);
   const int cells = t.height * t.width;
   const Real denominator = aggregate(t, in, w);
-  prefetch_next(t, in, 0, 3);
   transform(t, w);
-  prefetch_next(t, in, 1, 3);
   pull_power(t, head, peak, grad_head, w.pull);
   // <gradient, map> is twice <pull, power> because power is quadratic in the map: no copy of the map is needed.
   power(t, w);
   const Real along = moves(t, denominator) ? 2 * dot(w.pull, w.power, t.half) : Real(0);
   pull_wave(t, w);
   pull_map(t, w);
-  prefetch_next(t, in, 2, 3);
   affine(w.map, 1 / denominator, w.map, -along / denominator, cells);
   if (t.token_norm) dot_rows(w.rows, w.map, w.used, cells, w.shift);
   for (int k = 0, i = 0; k < in.tokens; ++k) {

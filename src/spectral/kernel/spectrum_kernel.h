@@ -56,7 +56,6 @@ struct HeadInput {
   ptrdiff_t token_stride;
   const Real* weights;  // [T], sums to 1; tokens of weight 0 are never read
   int tokens;
-  const Real* next;     // the maps this thread takes next, to be fetched early; or null
   bool stream;          // write the gradient past the caches
 };
 
@@ -86,7 +85,6 @@ struct Functions {
   }
 ASR_DECLARE_KERNEL(portable)
 ASR_DECLARE_KERNEL(avx2)
-ASR_DECLARE_KERNEL(avx512)
 #undef ASR_DECLARE_KERNEL
 
 }  // namespace asr::kernel
