@@ -66,7 +66,8 @@ void write_file_atomically(const std::string& path, const std::string& content) 
 
 std::string read_file(const std::string& path, size_t limit) {
   struct stat info;
-  check(stat(path.c_str(), &info) == 0, path, ": ", std::strerror(errno));
+  const bool found = stat(path.c_str(), &info) == 0;  // before the message reads errno
+  check(found, path, ": ", std::strerror(errno));
   check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
   check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit, " expected here");
   std::ifstream in(path, std::ios::binary);

@@ -58,11 +58,9 @@ int run(int argc, char** argv) {
   });
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ExtrasError& error) {
-    return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    return usage_error(first_line(error.what()));
+    return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
   }
   if (version) {
     if (common.json) print_json(version_info());

@@ -21,7 +21,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
   } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   check(file.value >= 0, path, ": ", std::strerror(errno));
   struct stat info;
-  check(fstat(file.value, &info) == 0, path, ": ", std::strerror(errno));
+  const bool found = fstat(file.value, &info) == 0;  // before the message reads errno
+  check(found, path, ": ", std::strerror(errno));
   check(S_ISREG(info.st_mode), path, ": is not a regular file");
   const auto size = static_cast<size_t>(info.st_size);
   if (size == 0) return std::shared_ptr<MappedFile>(new MappedFile(nullptr, 0));

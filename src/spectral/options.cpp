@@ -8,7 +8,7 @@ namespace asr {
 void SpectralOptions::visit(OptionVisitor& visitor) {
   visitor("radial_bins", radial_bins, 1, 256, "number K of radial bins on [0, 1]");
   visitor("angular_bins", angular_bins, 1, 256, "number M of angular bins on [-pi, pi)");
-  visitor("eps", eps, 0, 1e-3, "guards divisions by a sum; see eps_mode");
+  visitor("eps", eps, 0, 1, "guards divisions by a sum; see eps_mode");
   visitor("eps_mode", eps_mode, "add: divide by sum + eps; clamp: by max(sum, eps)");
   visitor("token_norm", token_norm, "yes: every token's map is divided by its own sum first");
   visitor("frequency", frequency, "centered: signed frequencies; raw: u/H and v/W in [0, 1)");

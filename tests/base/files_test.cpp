@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/atomic_file.h"
+#include "base/sha256.h"
+#include "tests/support/files.h"
+
+namespace asr {
+namespace {
+
+TEST(AtomicFile, ReplacesOnlyOnCommit) {
+  TemporaryFolder folder;
+  const auto path = folder / "out";
+  write_text(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("half of the new");
+  }
+  EXPECT_EQ(read_text(path), "old");
+  write_file_atomically(path, "new");
+  EXPECT_EQ(read_text(path), "new");
+  int entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++entries;
+  EXPECT_EQ(entries, 1) << "a temporary file was left behind";
+}
+
+TEST(AtomicFile, BadPlacesAreNamed) {
+  TemporaryFolder folder;
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder / "no/such/file", "x"); }), "does not exist");
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder.path(), "x"); }), "is a folder");
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically("", "x"); }), "empty");
+}
+
+TEST(AtomicFile, FullDiskKeepsTheOldFile) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  TemporaryFolder folder;
+  const auto path = folder / "out";
+  write_text(path, "old");
+  // The temporary name is predictable on purpose, so a link to /dev/full stands in for a full disk.
+  const auto temporary = path + ".tmp-" + std::to_string(getpid());
+  std::filesystem::create_symlink("/dev/full", temporary);
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically(path, std::string(1 << 16, 'x')); }, 1), "No space left");
+  EXPECT_EQ(read_text(path), "old");
+}
+
+TEST(ReadFile, MissingFolderAndOversizedAreErrors) {
+  TemporaryFolder folder;
+  EXPECT_CONTAINS(error_of([&] { read_file(folder / "missing"); }), "No such file");
+  EXPECT_CONTAINS(error_of([&] { read_file(folder.path()); }), "is a folder");
+  write_text(folder / "big", std::string(100, 'x'));
+  EXPECT_CONTAINS(error_of([&] { read_file(folder / "big", 10); }), "more than");
+}
+
+TEST(Sha256, PublishedVectors) {
+  const auto hex = [](const std::string& text) {
+    Sha256 hash;
+    hash.update(text);
+    return hash.hex();
+  };
+  EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PiecesGiveTheSameHash) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
+  Sha256 whole, pieces;
+  whole.update(text);
+  for (size_t at = 0, step = 1; at < text.size(); at += step, step = step % 97 + 1) pieces.update(text.substr(at, step));
+  EXPECT_EQ(whole.hex(), pieces.hex());
+}
+
+}  // namespace
+}  // namespace asr

@@ -1,0 +1,181 @@
+// Gradients against central differences in double, and the two implementations against each other on shapes and
+// options that no case has.
+#include <random>
+
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+std::vector<Assignment> random_choices(std::mt19937& random) {
+  const std::vector<std::vector<std::string>> choices = {
+      {"eps_mode=add", "eps_mode=clamp"},       {"token_norm=yes", "token_norm=no"},        {"frequency=raw", "frequency=centered"},
+      {"bin_edge=left", "bin_edge=right"},      {"dc=keep", "dc=drop"},                     {"bin_statistic=sum", "bin_statistic=mean"},
+      {"peak_dc=include", "peak_dc=exclude"},   {"peak_power=raw", "peak_power=fraction"},  {"fft_norm=backward", "fft_norm=ortho"},
+      {"second_moment=std", "second_moment=variance"}, {"mahalanobis=mean", "mahalanobis=mean"}, {"confidence=gradient", "confidence=detached", "confidence=one"},
+      {"unseen_skills=skip", "unseen_skills=renormalize"}, {"kl=half", "kl=sum"},           {"radial_bins=8", "radial_bins=5", "radial_bins=1"},
+      {"angular_bins=8", "angular_bins=7", "angular_bins=1"}};
+  std::vector<Assignment> out;
+  for (const auto& list : choices) out.push_back(parse_assignment("spectral." + list[random() % list.size()], "test"));
+  return out;
+}
+
+struct Problem {
+  Options options;
+  torch::Tensor attention, weights, posterior;
+  PrototypeTensors prototypes;
+
+  Problem(const std::vector<int64_t>& shape, const Options& o) : options(o) {
+    attention = random_attention(shape);
+    auto functional = torch::rand({shape[0], shape[3]}).gt(0.4), valid = torch::rand({shape[0], shape[3]}).gt(0.2);
+    valid.select(1, 0).fill_(true);
+    functional[0].fill_(false);  // the first sample falls back to all its valid tokens
+    weights = token_weights(functional, valid);
+    posterior = torch::randn({shape[0], 4}, at::kDouble).softmax(-1);
+    prototypes = random_prototypes(3, o.spectral);
+  }
+  LossTerms loss(const torch::Tensor& at, Implementation implementation) const {
+    const SpectralEncoder encoder(at.size(4), at.size(5), options.spectral, implementation);
+    return SpectralLoss(prototypes, options, at.options(), implementation)(encoder.descriptor(at, weights), posterior.to(at.dtype()));
+  }
+};
+
+const std::vector<std::vector<int64_t>> kShapes = {{2, 2, 2, 3, 4, 6}, {1, 1, 1, 1, 2, 2}, {2, 1, 3, 2, 1, 9}, {2, 2, 1, 3, 8, 1},
+                                                   {2, 1, 2, 5, 7, 5}, {1, 2, 2, 2, 16, 17}, {3, 1, 1, 4, 3, 24}, {1, 1, 2, 2, 33, 10}};
+
+TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
+  std::mt19937 random(3);
+  torch::manual_seed(3);
+  for (int round = 0; round < 12; ++round)
+    for (const auto& shape : kShapes) {
+      const Problem problem(shape, resolve_options("sound", random_choices(random)));
+      const auto a = problem.attention.clone().requires_grad_(), b = problem.attention.clone().requires_grad_();
+      const auto reference = problem.loss(a, Implementation::reference), fused = problem.loss(b, Implementation::fused);
+      Options shown = problem.options;
+      SCOPED_TRACE(cat("shape ", at::IntArrayRef(shape), " ", shown.table().manifest().dump()));
+      expect_close(fused.loss, reference.loss, 1e-10, "loss");
+      expect_close(fused.per_sample, reference.per_sample, 1e-10, "per sample");
+      const auto found = gradients(fused.loss, {b})[0], expected = gradients(reference.loss, {a})[0];
+      // With one bin a spectrum is constant and its gradient is rounding alone: those are compared absolutely.
+      const double scale = std::max(expected.abs().max().item<double>(), 1e-6 * std::abs(reference.loss.item<double>()));
+      EXPECT_LE((found - expected).abs().max().item<double>(), 1e-8 * scale) << "gradient";
+    }
+}
+
+// Central differences of fourth order. With confidence=detached the weight must not move, so those use `one`.
+TEST(Gradient, CentralDifferences) {
+  std::mt19937 random(5);
+  torch::manual_seed(5);
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{2, 1, 2, 2, 4, 5}, {1, 2, 2, 3, 5, 4}})
+    for (int round = 0; round < 6; ++round) {
+      auto choices = random_choices(random);
+      choices.push_back({"spectral.confidence", round % 2 ? "gradient" : "one", "test"});
+      const Problem problem(shape, resolve_options("sound", choices));
+      for (auto implementation : {Implementation::reference, Implementation::fused}) {
+        const auto x = problem.attention.clone().requires_grad_();
+        const auto gradient = gradients(problem.loss(x, implementation).loss, {x})[0].flatten();
+        const double scale = gradient.abs().max().item<double>(), h = 2e-6;
+        for (int sample = 0; sample < 20; ++sample) {
+          const int64_t i = static_cast<int64_t>(random()) % x.numel();
+          const auto value = [&](double step) {
+            auto moved = problem.attention.clone();
+            moved.flatten()[i] += step;
+            at::NoGradGuard no_grad;
+            return problem.loss(moved, implementation).loss.item<double>();
+          };
+          const double slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
+          EXPECT_NEAR(slope, gradient[i].item<double>(), 2e-6 * scale + 1e-9) << enum_name(implementation) << " entry " << i;
+        }
+      }
+    }
+}
+
+TEST(Gradient, StridedInputNeedsNoCopyAndGivesTheSameBits) {
+  torch::manual_seed(6);
+  Options options;
+  const auto wide = random_attention({3, 2, 4, 6, 5, 8}, at::kFloat);
+  const auto strided = wide.slice(0, 0, 3, 2).slice(2, 1, 4).slice(3, 0, 6, 2);  // gaps between samples, heads and tokens
+  ASSERT_FALSE(strided.is_contiguous());
+  const auto weights = token_weights(torch::ones({2, 3}), torch::ones({2, 3}));
+  const SpectralEncoder encoder(5, 8, options.spectral, Implementation::fused);
+  EXPECT_TRUE(at::equal(encoder.descriptor(strided, weights), encoder.descriptor(strided.contiguous(), weights)));
+  const auto permuted = random_attention({2, 2, 2, 3, 8, 5}, at::kFloat).transpose(4, 5);
+  EXPECT_TRUE(at::equal(encoder.descriptor(permuted, weights), encoder.descriptor(permuted.contiguous(), weights)));
+}
+
+TEST(Gradient, BitsDoNotDependOnThreads) {
+  torch::manual_seed(7);
+  Options options;
+  const Problem problem({4, 2, 8, 3, 8, 8}, options);
+  std::vector<torch::Tensor> results;
+  const int before = runtime_info().threads;
+  for (int threads : {1, 2, 3}) {
+    set_compute_threads(threads);
+    const auto x = problem.attention.to(at::kFloat).requires_grad_();
+    const auto loss = problem.loss(x, Implementation::fused).loss;
+    results.push_back(at::cat({loss.detach().view({1}), gradients(loss, {x})[0].flatten()}));
+  }
+  set_compute_threads(before);
+  EXPECT_TRUE(at::equal(results[0], results[1]));
+  EXPECT_TRUE(at::equal(results[0], results[2]));
+}
+
+TEST(Gradient, UnusedTokensAreNeverRead) {
+  torch::manual_seed(8);
+  Options options;
+  auto attention = random_attention({1, 1, 2, 3, 4, 4}, at::kFloat);
+  attention.select(3, 1).fill_(NAN);
+  const auto weights = token_weights(torch::tensor({{1.0, 0.0, 1.0}}), torch::ones({1, 3}));
+  const auto x = attention.requires_grad_();
+  const SpectralEncoder encoder(4, 4, options.spectral, Implementation::fused);
+  const auto descriptor = encoder.descriptor(x, weights);
+  EXPECT_TRUE(descriptor.isfinite().all().item<bool>());
+  const auto grad = gradients(descriptor.sum(), {x})[0];
+  EXPECT_TRUE(grad.select(3, 1).eq(0).all().item<bool>());
+}
+
+TEST(Gradient, LargeGradientsAreWrittenPastTheCacheWithTheSameValues) {
+  torch::manual_seed(9);
+  Options options;
+  // 9.4 MB: above the limit at which the kernel streams its stores; one sample alone is below it.
+  const Problem problem({8, 2, 8, 8, 24, 24}, options);
+  const auto all = problem.attention.to(at::kFloat).requires_grad_();
+  const SpectralEncoder encoder(24, 24, options.spectral, Implementation::fused);
+  const auto together = gradients(encoder.descriptor(all, problem.weights).square().sum(), {all})[0];
+  for (int64_t b : {0, 7}) {
+    const auto one = all.detach().slice(0, b, b + 1).clone().requires_grad_();
+    const auto alone = gradients(encoder.descriptor(one, problem.weights.slice(0, b, b + 1)).square().sum(), {one})[0];
+    EXPECT_TRUE(at::equal(alone, together.slice(0, b, b + 1)));
+  }
+}
+
+TEST(Encoder, BadInputIsNamed) {
+  Options options;
+  const SpectralEncoder encoder(4, 5, options.spectral);
+  const auto weights = token_weights(torch::ones({2, 3}), torch::ones({2, 3}));
+  const auto good = random_attention({2, 1, 2, 3, 4, 5});
+  const auto message = [&](const torch::Tensor& attention) { return error_of([&] { encoder.descriptor(attention, weights); }); };
+  EXPECT_CONTAINS(message(good.squeeze(1)), "expected [B, L, heads, T, H, W]");
+  EXPECT_CONTAINS(message(random_attention({2, 1, 2, 3, 5, 4})), "grid is 5x4");
+  EXPECT_CONTAINS(message(random_attention({2, 1, 2, 4, 4, 5})), "token weights");
+  EXPECT_CONTAINS(message(good.to(at::kLong)), "float32 or float64");
+  EXPECT_CONTAINS(message(good.slice(0, 0, 0)), "empty");
+  EXPECT_CONTAINS(error_of([] { token_weights(torch::ones({2, 3}), torch::tensor({{1, 1, 1}, {0, 0, 0}})); }), "sample 1 has no valid token");
+  EXPECT_CONTAINS(error_of([] { token_weights(torch::ones({2, 3}), torch::ones({2, 4})); }), "must both be [B, T]");
+  EXPECT_CONTAINS(error_of([] { make_frequency_plane(1, 1, {}); }), "1x1");
+  EXPECT_CONTAINS(error_of([] { make_frequency_plane(0, 4, {}); }), "0x4");
+
+  auto bad = good.clone();
+  bad[1][0][1][2][3][4] = NAN;
+  EXPECT_CONTAINS(error_of([&] { check_attention(bad, weights); }), "sample 1, layer 0, head 1 holds NaN");
+  bad = good.clone();
+  bad[0][0][1][0][0][0] = -0.1;
+  EXPECT_CONTAINS(error_of([&] { check_attention(bad, weights); }), "negative");
+  bad = good.clone();
+  bad[0][0][0].fill_(0);
+  EXPECT_CONTAINS(error_of([&] { check_attention(bad, weights); }), "all zero");
+}
+
+}  // namespace
+}  // namespace asr
