@@ -4,7 +4,9 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
+#include <cstdlib>
 
+#include "base/error.h"
 #include "spectral/descriptor.h"
 #include "spectral/kernel/spectrum_kernel.h"
 #include "tensor/torch_compat.h"
@@ -18,16 +20,23 @@ using kernel::HeadOutput;
 using kernel::kKept;
 using kernel::Tables;
 
-// The widest instruction set that this build has and this CPU runs.
+// The widest instruction set that this build has and this CPU runs; ASR_KERNEL=portable asks for the one that every
+// machine has, so that two machines can be compared bit by bit.
 template <class Real>
 Functions<Real> choose_kernel() {
   const auto pick = [](Functions<float> (*single)(), Functions<double> (*full)()) {
     if constexpr (std::is_same_v<Real, float>) return (void)full, single();
     else return (void)single, full();
   };
+  const char* variable = std::getenv("ASR_KERNEL");
+  const std::string wanted = variable ? variable : "";
+  check(wanted.empty() || wanted == "portable" || wanted == "avx2", "ASR_KERNEL=", wanted, " is unknown; use portable or avx2, or leave it unset");
 #ifdef ASR_HAVE_KERNEL_avx2
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-    return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
+  const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  check(able || wanted != "avx2", "ASR_KERNEL=avx2: this CPU lacks it; leave the variable unset");
+  if (able && wanted != "portable") return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
+#else
+  check(wanted != "avx2", "ASR_KERNEL=avx2: this build has no such kernel; leave the variable unset");
 #endif
   return pick(kernel::portable::functions_f32, kernel::portable::functions_f64);
 }
@@ -161,8 +170,9 @@ struct Heads {
     const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
     return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
   }
-  HeadInput<Real> input(int64_t i) const {
-    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens), stream};
+  HeadInput<Real> input(int64_t i, int64_t end) const {
+    const Real* next = i + 1 < end ? maps(i + 1) : nullptr;
+    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
   }
   // Runs work(input, i, scratch) for every head, spread over threads.
   template <class Work>
@@ -170,7 +180,7 @@ struct Heads {
     const auto size = static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
     at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
       const auto scratch = torch::empty({size}, attention.options().requires_grad(false));
-      for (int64_t i = begin; i < end; ++i) work(input(i), i, scratch.template data_ptr<Real>());
+      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, scratch.template data_ptr<Real>());
     });
   }
 };

@@ -167,13 +167,22 @@ inline void fill(Real* to, Real value, int n) {
 
 // ---- small matrix products: C [rows][cols] (+)= A [rows][inner] B [inner][cols], cols in whole vectors -------
 
+// The matrix products leave the memory idle, so each of their steps asks for one more line of the next maps.
+struct Ahead {
+  const char* at;
+  ptrdiff_t step;  // 64, or 0 when nothing comes next
+};
+
 template <class Real, int R, int N>
-inline void block(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int inner, bool accumulate) {
+inline void block(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int inner, bool accumulate, Ahead& ahead) {
+  const char* line = ahead.at;
   constexpr int lanes = Simd<Real>::lanes;
   Vec<Real> acc[R][N];
   for (int r = 0; r < R; ++r)
     for (int n = 0; n < N; ++n) acc[r][n] = accumulate ? load(c + r * ldc + n * lanes) : Vec<Real>{};
   for (int k = 0; k < inner; ++k) {
+    __builtin_prefetch(line, 0, 2);
+    line += ahead.step;
     Vec<Real> right[N];
     for (int n = 0; n < N; ++n) right[n] = load(b + k * ldb + n * lanes);
     for (int r = 0; r < R; ++r) {
@@ -183,30 +192,31 @@ inline void block(Real* c, int ldc, const Real* a, int lda, const Real* b, int l
   }
   for (int r = 0; r < R; ++r)
     for (int n = 0; n < N; ++n) at(c + r * ldc + n * lanes) = acc[r][n];
+  ahead.at = line;
 }
 
 template <class Real, int N>
-inline void rows_of(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int rows, int inner, bool accumulate) {
+inline void rows_of(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int rows, int inner, bool accumulate, Ahead& ahead) {
   int r = 0;
-  for (; r + 4 <= rows; r += 4) block<Real, 4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate);
+  for (; r + 4 <= rows; r += 4) block<Real, 4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
   switch (rows - r) {
-    case 3: return block<Real, 3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate);
-    case 2: return block<Real, 2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate);
-    case 1: return block<Real, 1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate);
+    case 3: return block<Real, 3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+    case 2: return block<Real, 2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+    case 1: return block<Real, 1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
     default: return;
   }
 }
 
 template <class Real>
-void product(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int rows, int cols, int inner, bool accumulate) {
+void product(Real* c, int ldc, const Real* a, int lda, const Real* b, int ldb, int rows, int cols, int inner, bool accumulate, Ahead& ahead) {
   constexpr int lanes = Simd<Real>::lanes;
   for (int col = 0; col < cols;) {
     const int left = (cols - col) / lanes;
     const int take = left == 4 ? 2 : left >= 3 ? 3 : left;
     switch (take) {
-      case 3: rows_of<Real, 3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate); break;
-      case 2: rows_of<Real, 2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate); break;
-      default: rows_of<Real, 1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate); break;
+      case 3: rows_of<Real, 3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
+      case 2: rows_of<Real, 2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
+      default: rows_of<Real, 1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
     }
     col += take * lanes;
   }
@@ -228,6 +238,7 @@ struct Workspace {
   Real *token, *factor, *shift;       // [T]: denominators, factors and gradient shifts of the tokens used
   const Real** rows;                  // [T]: their maps (a pointer takes the room of two numbers at most)
   int used;                           // how many those are
+  Ahead ahead;
 };
 
 template <class Real>
@@ -243,9 +254,14 @@ Workspace<Real> lay_out(const Tables<Real>& t, int tokens, Real* base, size_t* s
   w.wave = take(t.height * 2 * t.pad), w.power = take(t.half), w.pull = take(t.half), w.zeros = take(2 * t.pad);
   w.token = take(tokens), w.factor = take(tokens), w.shift = take(tokens);
   w.rows = reinterpret_cast<const Real**>(take(2 * tokens));
-  w.used = 0;
+  w.used = 0, w.ahead = {nullptr, 0};
   *size = used;
   return w;
+}
+
+template <class Real>
+Ahead start_ahead(const HeadInput<Real>& in) {
+  return {reinterpret_cast<const char*>(in.next ? in.next : in.attention), in.next ? 64 : 0};
 }
 
 // Weighted mean over tokens, normalised to sum 1; returns the denominator.
@@ -281,9 +297,9 @@ void transform(const Tables<Real>& t, Workspace<Real>& w) {
     for (int y = 0; y < W; ++y) odd[(n - 1) * row + y] = a[y] - b[y];
     for (int y = W; y < row; ++y) odd[(n - 1) * row + y] = 0;
   }
-  product(w.mid, row, t.cos_h, t.even_h, even, row, t.even_h, row, t.even_h, false);
-  product(w.mid + t.even_h * row, row, t.sin_h, t.odd_h, odd, row, t.odd_h, row, t.odd_h, false);
-  product(w.wave, 2 * t.pad, w.mid, row, t.basis_w, 2 * t.pad, H, 2 * t.pad, W, false);
+  product(w.mid, row, t.cos_h, t.even_h, even, row, t.even_h, row, t.even_h, false, w.ahead);
+  product(w.mid + t.even_h * row, row, t.sin_h, t.odd_h, odd, row, t.odd_h, row, t.odd_h, false, w.ahead);
+  product(w.wave, 2 * t.pad, w.mid, row, t.basis_w, 2 * t.pad, H, 2 * t.pad, W, false, w.ahead);
 }
 
 // The sine row that belongs to cosine row u; zeros where u has none (u = 0 and Nyquist).
@@ -351,6 +367,7 @@ void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<
   Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
   fill(w.zeros, Real(0), 2 * t.pad);
   aggregate(t, in, w);
+  w.ahead = start_ahead(in);
   transform(t, w);
   power(t, w);
 
@@ -376,7 +393,7 @@ void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<
 
 // dL/dpower of every half-plane entry, from dL/dhead.
 template <class Real>
-void pull_power(const Tables<Real>& t, const Real* head, int64_t peak, const Real* g, Real* pull) {
+void pull_power(const Tables<Real>& t, const Real* head, int64_t peak, const Real* g, Real* pull, Ahead& ahead) {
   const int K = t.radial, M = t.angular;
   const Real *r = head, *d = r + K, *a = d + M, *kept = a + M + 3;
   const Real *gr = g, *gd = gr + K, *ga = gd + M;
@@ -397,7 +414,7 @@ void pull_power(const Tables<Real>& t, const Real* head, int64_t peak, const Rea
   }
   if (!moves(t, kept[1])) along_d = 0;
   for (int m = 0; m < M; ++m) coefficient[K + m] = (coefficient[K + m] - along_d) / kept[1];
-  product(pull, t.half, coefficient, K + M, t.bins, t.half, 1, t.half, K + M, true);
+  product(pull, t.half, coefficient, K + M, t.bins, t.half, 1, t.half, K + M, true, ahead);
   pull[t.half_index[peak]] += gp / kept[2];
 }
 
@@ -427,12 +444,12 @@ void pull_map(const Tables<Real>& t, Workspace<Real>& w) {
   const int H = t.height, W = t.width, row = t.row;
   const int wide = 2 * t.pad;
   const Real* sines = t.basis_w_back + static_cast<ptrdiff_t>(t.pad + 1) * row;
-  product(w.mid, row, w.wave, wide, t.basis_w_back, row, H, row, t.even_w, false);
-  product(w.mid, row, w.wave + t.pad + 1, wide, sines, row, H, row, t.odd_w, true);
+  product(w.mid, row, w.wave, wide, t.basis_w_back, row, H, row, t.even_w, false, w.ahead);
+  product(w.mid, row, w.wave + t.pad + 1, wide, sines, row, H, row, t.odd_w, true, w.ahead);
   Real* even = w.folded;
   Real* odd = w.folded + t.even_h * row;
-  product(even, row, t.cos_h, t.even_h, w.mid, row, t.even_h, row, t.even_h, false);
-  product(odd, row, t.sin_h, t.odd_h, w.mid + t.even_h * row, row, t.odd_h, row, t.odd_h, false);
+  product(even, row, t.cos_h, t.even_h, w.mid, row, t.even_h, row, t.even_h, false, w.ahead);
+  product(odd, row, t.sin_h, t.odd_h, w.mid + t.even_h * row, row, t.odd_h, row, t.odd_h, false, w.ahead);
   for (int n = 0; n < t.even_h; ++n) {
     const bool pair = n >= 1 && n <= t.odd_h;
     const Real* e = even + n * row;
@@ -451,8 +468,9 @@ void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head
   fill(w.zeros, Real(0), 2 * t.pad);
   const int cells = t.height * t.width;
   const Real denominator = aggregate(t, in, w);
+  w.ahead = start_ahead(in);
   transform(t, w);
-  pull_power(t, head, peak, grad_head, w.pull);
+  pull_power(t, head, peak, grad_head, w.pull, w.ahead);
   // <gradient, map> is twice <pull, power> because power is quadratic in the map: no copy of the map is needed.
   power(t, w);
   const Real along = moves(t, denominator) ? 2 * dot(w.pull, w.power, t.half) : Real(0);

@@ -56,6 +56,7 @@ struct HeadInput {
   ptrdiff_t token_stride;
   const Real* weights;  // [T], sums to 1; tokens of weight 0 are never read
   int tokens;
+  const Real* next;     // the maps this thread takes next, fetched into the cache meanwhile; or null
   bool stream;          // write the gradient past the caches
 };
 
