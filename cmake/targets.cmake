@@ -5,7 +5,7 @@ set(ASR_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror)
 # The torch-free folders are C++17, so that clang's fuzzers can parse them too.
 function(asr_plain_library folder)
   cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
   add_library(asr_${folder} STATIC ${sources})
   target_compile_features(asr_${folder} PUBLIC cxx_std_17)
   target_compile_options(asr_${folder} PRIVATE ${ASR_WARNINGS})

@@ -308,6 +308,26 @@ TEST_F(Commands, MatrixScores) {
   expect_refused({"matrix", folder.path()}, "is a folder");
 }
 
+TEST_F(Commands, WorldExportIsInOfficialForm) {
+  const auto out = folder / "world";
+  const auto outcome = run_program({"world", "export", "--stream", "world-sc", "-o", out, "--train", "2", "--val", "1", "--size", "32", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.json()["tasks"].size(), 10u);
+  const auto read = [&](const std::string& name) { return nlohmann::json::parse(read_text(out + "/" + name)); };
+  const auto questions = read("questions_01_count_train.json")["questions"], annotations = read("annotations_01_count_train.json")["annotations"];
+  ASSERT_EQ(questions.size(), 2u);
+  EXPECT_EQ(questions[0]["question_id"], annotations[0]["question_id"]);
+  EXPECT_EQ(annotations[0]["answers"].size(), 10u);
+  EXPECT_EQ(annotations[0]["answer_type"], "number");
+  const auto conversation = read("llava_01_count_val_novel.json")[0];
+  EXPECT_EQ(conversation["conversations"][0]["value"].get<std::string>().substr(0, 8), "<image>\n");
+  EXPECT_EQ(read_text(out + "/" + conversation["image"].get<std::string>()).substr(1, 3), "PNG");
+  expect_refused({"world", "export", "--stream", "world-1", "-o", out}, "did you mean 'world-10'?");
+  expect_refused({"world", "export", "-o", out, "--train", "0", "--val", "0"}, "nothing to export");
+  expect_refused({"world", "export", "-o", out, "--size", "4"}, "--size");
+  EXPECT_CONTAINS(run_program({"world", "streams"}).out, "world-ucit");
+}
+
 TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {
   const auto outcome = run_program({"bench", "spectrum", "--calls", "2", "--shape", "2,1,2,3,6,6", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;

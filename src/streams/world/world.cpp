@@ -1,0 +1,142 @@
+#include "streams/world/world.h"
+
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr::world {
+namespace {
+
+constexpr uint64_t kWorldVersion = 1;  // a change of scenes, questions or drawing that alters samples raises it
+
+uint64_t text_key(const std::string& text) {
+  uint64_t key = 7;
+  for (unsigned char c : text) key = Random::mix(key * 31 + c);
+  return key;
+}
+
+Task type_task(Type type) {
+  Task task;
+  task.name = name_of(type);
+  task.types = {type};
+  return task;
+}
+
+std::vector<Task> one_task_a_type(const std::function<void(Task&, int)>& adjust) {
+  std::vector<Task> tasks;
+  for (int i = 0; i < kTypes; ++i) {
+    tasks.push_back(type_task(static_cast<Type>(i)));
+    adjust(tasks.back(), i);
+  }
+  return tasks;
+}
+
+std::vector<Task> instruction_tasks(int begin, int end) {
+  std::vector<Task> tasks;
+  for (int i = begin; i < end; ++i) {
+    Task task;
+    task.format = static_cast<Format>(i);
+    task.name = name_of(*task.format);
+    tasks.push_back(task);
+  }
+  return tasks;
+}
+
+std::vector<Task> domain_tasks() {
+  std::vector<Task> tasks;
+  for (Domain domain : {Domain::night, Domain::noisy, Domain::gradient, Domain::checker, Domain::pastel, Domain::sketch}) {
+    Task task;
+    task.name = name_of(domain), task.domain = domain;
+    for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
+    tasks.push_back(task);
+  }
+  return tasks;
+}
+
+// The shape a question needs in the scene, or -1.
+int needed_shape(const Task& task, Type type, Random& random) {
+  if (task.format) {
+    if (*task.format == Format::reading || *task.format == Format::backwards) return static_cast<int>(Shape::sign);
+    return -1;
+  }
+  if (type == Type::activity) return static_cast<int>(Shape::person);
+  if (type == Type::reading) return static_cast<int>(Shape::sign);
+  if (type == Type::other && random.chance(0.5)) return static_cast<int>(Shape::bar);  // for questions of orientation
+  return -1;
+}
+
+// Power-law acceptance: the rank of a concept and of an answer each cut the chance of being kept.
+bool kept_by_long_tail(const Question& question, Random& random) {
+  const double concept_rank = static_cast<double>(question.concept_shape), answer_rank = static_cast<double>(text_key(question.answer) % 8);
+  return random.chance(std::pow(1 + concept_rank, -0.7)) && random.chance(std::pow(1 + answer_rank, -0.5));
+}
+
+bool allowed_concept(const Task& task, Shape shape, bool novel) {
+  if (task.held_group < 0) return true;
+  return (concept_group(shape) == task.held_group) == novel;
+}
+
+Sample draw(const Task& task, Split split, bool novel, Random& random) {
+  constexpr int kTries = 200000;
+  Sample out;
+  out.domain = task.domain;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    if (!task.types.empty()) out.type = random.pick(task.types);
+    out.scene = random_scene(random, needed_shape(task, out.type, random));
+    if (split_of(out.scene) != split) continue;
+    auto question = task.format ? instruct(*task.format, out.scene, random) : ask(out.type, out.scene, random);
+    if (!question || !allowed_concept(task, question->concept_shape, novel)) continue;
+    if (task.long_tailed && split == Split::train && !kept_by_long_tail(*question, random)) continue;
+    out.question = std::move(*question);
+    return out;
+  }
+  fail("task '", task.name, "' has no ", novel ? "novel " : "", "samples in split ", name_of(split));
+}
+
+}  // namespace
+
+const std::vector<Stream>& streams() {
+  static const std::vector<Stream> list = {
+      {"world-10", "ten question types, one a stage", one_task_a_type([](Task&, int) {})},
+      // Activity and reading have one concept each, so nothing can be held out of them.
+      {"world-sc", "skill x concept: each stage holds one concept group out, for novel compositions", one_task_a_type([](Task& task, int i) {
+         if (task.types[0] != Type::activity && task.types[0] != Type::reading) task.held_group = i % kConceptGroups;
+       })},
+      {"world-lt", "ten question types, long-tailed in concepts and answers", one_task_a_type([](Task& task, int) { task.long_tailed = true; })},
+      {"world-cit", "eight instruction tasks with their own formats and metrics", instruction_tasks(0, 8)},
+      {"world-ucit", "six instruction tasks in formats the base never saw", instruction_tasks(8, kFormats)},
+      {"world-domain", "all question types in each of six visual domains", domain_tasks()}};
+  return list;
+}
+
+const Stream& stream(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& candidate : streams()) {
+    if (candidate.name == name) return candidate;
+    names.push_back(candidate.name);
+  }
+  fail("stream '", printable(name), "' is unknown", did_you_mean(name, names));
+}
+
+Sample sample(const Stream& stream, size_t task, Split split, uint64_t index, bool novel) {
+  check(task < stream.tasks.size(), "stream ", stream.name, " has ", stream.tasks.size(), " tasks; there is no task ", task);
+  const Task& spec = stream.tasks[task];
+  check(!novel || spec.held_group >= 0, "task '", spec.name, "' of ", stream.name, " holds no concept group out");
+  Random random({kWorldVersion, text_key(stream.name), task, static_cast<uint64_t>(split), index, novel ? 1u : 0u});
+  return draw(spec, split, novel, random);
+}
+
+Sample pretraining_sample(uint64_t index) {
+  static const Task mixture = [] {
+    Task task;
+    task.name = "pretraining", task.domain = Domain::plain;
+    for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
+    return task;
+  }();
+  Random random({kWorldVersion, text_key("pretraining"), index});
+  return draw(mixture, Split::train, false, random);
+}
+
+}  // namespace asr::world
