@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -22,14 +23,26 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
-  struct stat info;
   check(!path.empty(), "output path is empty");
-  check(stat(folder_of(path).c_str(), &info) == 0 && S_ISDIR(info.st_mode), path, ": folder '", folder_of(path),
+  // A link is written through, as a shell would; its target is what gets replaced.
+  if (char* real = realpath(path.c_str(), nullptr)) {
+    path_ = real;
+    std::free(real);
+  }
+  struct stat info;
+  check(stat(folder_of(path_).c_str(), &info) == 0 && S_ISDIR(info.st_mode), path, ": folder '", folder_of(path_),
         "' does not exist; create it first");
-  check(stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode), path, ": is a folder; name a file");
-  temporary_ = path + ".tmp-" + std::to_string(getpid());
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail_system(path, ": cannot write here: ", std::strerror(errno));
+  const bool exists = stat(path_.c_str(), &info) == 0;
+  check(!exists || !S_ISDIR(info.st_mode), path, ": is a folder; name a file");
+  check(!exists || S_ISREG(info.st_mode), path, ": is not a regular file; name another output");
+  temporary_ = path_ + ".tmp-" + std::to_string(getpid());
+  unlink(temporary_.c_str());  // left by a process of the same number that was killed
+  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int reason = errno;
+  check(descriptor_ >= 0 || (reason != EACCES && reason != EPERM && reason != EROFS && reason != ENAMETOOLONG), path, ": cannot write here: ",
+        std::strerror(reason), "; choose another place");
+  if (descriptor_ < 0) fail_system(path, ": cannot write here: ", std::strerror(reason));
+  if (exists) fchmod(descriptor_, info.st_mode & 07777);
 }
 
 AtomicFile::~AtomicFile() {
@@ -69,6 +82,7 @@ std::string read_file(const std::string& path, size_t limit) {
   const bool found = stat(path.c_str(), &info) == 0;  // before the message reads errno
   check(found, path, ": ", std::strerror(errno));
   check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
+  check(S_ISREG(info.st_mode), path, ": is not a regular file");
   check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit, " expected here");
   std::ifstream in(path, std::ios::binary);
   check(in.good(), path, ": cannot be opened; check its permissions");

@@ -82,6 +82,9 @@ std::vector<std::string> OptionTable::keys() const {
 void OptionTable::set(const Assignment& assignment) {
   for (const auto& option : options_)
     if (option.key == assignment.key) return option.set(assignment.value, assignment.origin);
+  for (const auto& option : options_)  // the section was left out
+    check(option.key.size() <= assignment.key.size() || option.key.compare(option.key.rfind('.') + 1, std::string::npos, assignment.key) != 0,
+          assignment.origin, ": option '", printable(assignment.key), "' is unknown; did you mean '", option.key, "'?");
   fail(assignment.origin, ": option '", printable(assignment.key), "' is unknown", did_you_mean(assignment.key, keys()));
 }
 
@@ -117,11 +120,16 @@ Assignment parse_assignment(const std::string& text, const std::string& origin) 
 
 namespace {
 
-// Depth is bounded because anchors can make a small file unfold for ever.
-void flatten(const YAML::Node& node, const std::string& prefix, const std::string& path, int depth,
-             std::vector<Assignment>& out) {
+struct Flattened {
+  std::vector<Assignment> list;
+  std::set<std::string> keys;
+  int nodes = 0;
+};
+
+// Depth and visited nodes are bounded because anchors can make a small file unfold for ever.
+void flatten(const YAML::Node& node, const std::string& prefix, const std::string& path, int depth, Flattened& out) {
   const std::string origin = cat(path, ":", node.Mark().line + 1);
-  check(depth < 16 && out.size() < 10000, origin, ": nested too deeply or too large for an option file");
+  check(depth < 16 && ++out.nodes < 10000, origin, ": nested too deeply or too large for an option file");
   if (node.IsMap()) {
     std::set<std::string> seen;
     for (const auto& entry : node) {
@@ -135,20 +143,22 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
   }
   check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
   check(!prefix.empty(), origin, ": expected 'key: value' lines");
-  out.push_back({prefix, node.Scalar(), origin});
+  check(out.keys.insert(prefix).second, origin, ": option '", printable(prefix), "' stands twice");
+  out.list.push_back({prefix, node.Scalar(), origin});
 }
 
 }  // namespace
 
 std::vector<Assignment> parse_yaml_options(const std::string& text, const std::string& path) {
-  std::vector<Assignment> out;
+  Flattened out;
   try {
-    const YAML::Node root = YAML::Load(text);
-    if (!root.IsNull()) flatten(root, "", path, 0, out);
+    const auto documents = YAML::LoadAll(text);
+    check(documents.size() <= 1, path, ": holds ", documents.size(), " YAML documents; expected one");
+    if (!documents.empty() && !documents[0].IsNull()) flatten(documents[0], "", path, 0, out);
   } catch (const YAML::Exception& error) {
     fail(path, ":", error.mark.line + 1, ": not valid YAML: ", printable(error.msg));
   }
-  return out;
+  return out.list;
 }
 
 std::vector<Assignment> manifest_assignments(const nlohmann::json& manifest, const std::string& origin) {

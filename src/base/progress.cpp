@@ -27,7 +27,9 @@ Progress::Progress(std::string label, int64_t total, std::FILE* stream)
   if (terminal_) draw(false);
 }
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  if (!finished_ && terminal_) std::fprintf(stream_, "\n");  // an error message comes next, on a line of its own
+}
 
 void Progress::advance(int64_t steps, const std::string& note) {
   done_ = std::min(total_, done_ + steps);

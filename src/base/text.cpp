@@ -73,7 +73,7 @@ std::string human_duration(double seconds) {
 }
 
 bool parse_double(const std::string& text, double& value) {
-  if (text.empty() || std::isspace(static_cast<unsigned char>(text[0]))) return false;
+  if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string::npos) return false;  // no hex, no names
   char* end = nullptr;
   value = std::strtod(text.c_str(), &end);
   return end == text.c_str() + text.size() && std::isfinite(value);

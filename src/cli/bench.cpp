@@ -91,6 +91,12 @@ class Side {
 void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts, const Common& common) {
   Options options = flags.resolve();
   check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
+  for (const auto& shape : shapes) {
+    double numbers = 1;
+    for (int64_t extent : shape) numbers *= static_cast<double>(extent);
+    check(numbers <= 1 << 28, "--shape ", shape_text(shape), " has more than 2^28 numbers");
+    make_frequency_plane(shape[4], shape[5], options.spectral);  // an error for a grid without frequencies
+  }
   Progress progress("bench", static_cast<int64_t>(shapes.size() * thread_counts.size()) * calls);
   json results = json::array();
   std::vector<std::vector<std::string>> rows = {{"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};

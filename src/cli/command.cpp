@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <iostream>
+#include <map>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace asr {
 
@@ -22,15 +24,24 @@ std::vector<Assignment> OptionFlags::assignments() const {
   std::vector<Assignment> out;
   for (const auto& path : configs)
     for (auto& assignment : parse_yaml_options(read_file(path, 1 << 20), path)) out.push_back(std::move(assignment));
-  for (const auto& text : sets) out.push_back(parse_assignment(text, "--set"));
-  // A preset on the command line is the user's last word on it; one in a file is the default.
+  std::map<std::string, std::string> given;
+  if (!preset.empty()) given["spectral.preset"] = preset;
+  for (const auto& text : sets) {
+    auto assignment = parse_assignment(text, "--set");
+    const auto [place, added] = given.emplace(assignment.key, assignment.value);
+    check(added || place->second == assignment.value, "--set ", printable(text), " contradicts ", printable(assignment.key), "=", printable(place->second),
+          " on the same command line");
+    out.push_back(std::move(assignment));
+  }
+  // The command line has the last word on the preset; one in a file is the default.
   if (!preset.empty()) out.push_back({"spectral.preset", preset, "--preset"});
   return out;
 }
 
 nlohmann::json finite_or_null(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
 
-void print_json(const nlohmann::json& result) { std::cout << result.dump(2) << "\n"; }
+void print_json(const nlohmann::json& result) { // Names from files may hold any bytes; JSON must stay UTF-8.
+  std::cout << result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n"; }
 
 std::string number(double value, int digits) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits); }
 

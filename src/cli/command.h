@@ -29,7 +29,6 @@ struct OptionFlags {
   void add_to(CLI::App& command);
   std::vector<Assignment> assignments() const;
   Options resolve() const { return resolve_options(preset.empty() ? "sound" : preset, assignments()); }
-  bool given() const { return !preset.empty() || !configs.empty() || !sets.empty(); }
 };
 
 void print_json(const nlohmann::json& result);  // NaN and infinities become null

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "spectral/diagnostics.h"
 #include "spectral/memory.h"
@@ -27,7 +29,7 @@ struct SkillSpectra {
 
 struct SpectraFile {
   std::string path;
-  json descriptor_options;  // the keys that must agree; null when the file does not say
+  std::optional<Options> options;  // what the descriptors were made with, where the file says it
   std::map<int64_t, SkillSpectra> skills;
   std::map<int64_t, std::string> names;
 };
@@ -37,16 +39,9 @@ Vector row_of(const torch::Tensor& table, int64_t row) {
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
-json descriptor_part(const json& options) {
-  json out = json::object();
-  for (const auto& key : descriptor_keys())
-    if (options.contains("spectral") && options["spectral"].contains(key)) out[key] = options["spectral"][key];
-  return out;
-}
-
 SpectraFile from_memory(const std::string& path, double floor_from_options) {
   PrototypeMemory memory = load_memory(path);
-  SpectraFile out{path, descriptor_part(memory.options.table().manifest()), {}, {}};
+  SpectraFile out{path, memory.options, {}, {}};
   const double floor = floor_from_options >= 0 ? floor_from_options : memory.options.spectral.covariance_floor;
   for (auto& p : memory.prototypes) {
     SkillSpectra s;
@@ -62,15 +57,16 @@ SpectraFile from_memory(const std::string& path, double floor_from_options) {
 // Analysis files hold per-skill tables `skill, mean, variance, radial, angular` and optionally `accuracy, entropy,
 // embedding`, with `sample.skill, sample.descriptor` for a bounded number of samples.
 SpectraFile from_analysis(const Safetensors& file, double floor) {
-  SpectraFile out{file.path, nullptr, {}, {}};
+  SpectraFile out{file.path, std::nullopt, {}, {}};
   const auto options = file.metadata.find("options");
-  if (options != file.metadata.end()) out.descriptor_options = descriptor_part(json::parse(options->second, nullptr, false));
-  const auto skill = load_tensor(file, "skill").to(at::kLong);
+  if (options != file.metadata.end())
+    out.options = resolve_options("sound", manifest_assignments(json::parse(options->second, nullptr, false), file.path + " (metadata 'options')"));
+  const auto skill = load_index(file, "skill");
   check(skill.dim() == 1, file.path, ": 'skill' must be [n]");
   const int64_t n = skill.size(0);
   const auto table = [&](const char* name, bool required, int64_t rank) {
     if (!required && !file.find(name)) return torch::Tensor();
-    const auto tensor = load_tensor(file, name).to(at::kDouble);
+    const auto tensor = load_real(file, name).to(at::kDouble);
     check(tensor.dim() == rank && tensor.size(0) == n, file.path, ": '", name, "' has shape ", shape_text(tensor.sizes()), " for ", n, " skills");
     check(tensor.isfinite().all().item<bool>(), file.path, ": '", name, "' holds NaN or infinite values");
     return tensor;
@@ -78,6 +74,7 @@ SpectraFile from_analysis(const Safetensors& file, double floor) {
   const auto mean = table("mean", true, 2), variance = table("variance", true, 2), radial = table("radial", true, 2), angular = table("angular", true, 2);
   const auto accuracy = table("accuracy", false, 1), entropy = table("entropy", false, 1), embedding = table("embedding", false, 2);
   check(mean.sizes() == variance.sizes() && variance.ge(0).all().item<bool>(), file.path, ": 'variance' must be >= 0 and shaped as 'mean'");
+  check(radial.ge(0).all().item<bool>() && angular.ge(0).all().item<bool>(), file.path, ": 'radial' and 'angular' must be >= 0");
   for (int64_t i = 0; i < n; ++i) {
     SkillSpectra s;
     s.law = {row_of(mean, i), row_of(variance.clamp_min(std::max(floor, 0.0)), i)};
@@ -88,9 +85,11 @@ SpectraFile from_analysis(const Safetensors& file, double floor) {
     const int64_t key = skill[i].item<int64_t>();
     check(out.skills.emplace(key, std::move(s)).second, file.path, ": skill ", key, " stands twice");
   }
-  if (!file.find("sample.skill") || !file.find("sample.descriptor")) return out;
-  const auto sample_skill = load_tensor(file, "sample.skill").to(at::kLong), samples = load_tensor(file, "sample.descriptor").to(at::kDouble);
-  check(sample_skill.dim() == 1 && samples.dim() == 2 && samples.size(0) == sample_skill.size(0), file.path, ": sample.descriptor does not match sample.skill");
+  if (!file.find("sample.skill") && !file.find("sample.descriptor")) return out;
+  const auto sample_skill = load_index(file, "sample.skill"), samples = load_real(file, "sample.descriptor").to(at::kDouble);
+  check(sample_skill.dim() == 1 && samples.dim() == 2 && samples.size(0) == sample_skill.size(0) && samples.size(1) == mean.size(1), file.path,
+        ": sample.descriptor has shape ", shape_text(samples.sizes()), "; expected [", sample_skill.numel(), ", ", mean.size(1), "]");
+  check(samples.isfinite().all().item<bool>(), file.path, ": sample.descriptor holds NaN or infinite values");
   for (int64_t i = 0; i < samples.size(0); ++i) {
     const auto found = out.skills.find(sample_skill[i].item<int64_t>());
     if (found != out.skills.end()) found->second.samples.push_back(row_of(samples, i));
@@ -104,10 +103,7 @@ SpectraFile read_spectra(const std::string& path, double floor) {
 }
 
 void check_comparable(const SpectraFile& a, const SpectraFile& b) {
-  if (!a.descriptor_options.is_object() || !b.descriptor_options.is_object()) return;
-  for (const auto& [key, value] : a.descriptor_options.items())
-    check(!b.descriptor_options.contains(key) || b.descriptor_options[key] == value, b.path, ": made with spectral.", key, "=",
-          b.descriptor_options.value(key, json()).dump(), " but ", a.path, " with ", value.dump());
+  if (a.options && b.options) check_compatible(*a.options, *b.options, a.path);
 }
 
 json compare(const SkillSpectra& a, const SkillSpectra& b, const SkillSpectra& stored, double eta, double rho0) {
@@ -145,23 +141,25 @@ void run(const Arguments& arguments, const Common& common) {
   const auto stored = arguments.stored.empty() ? b : read_spectra(arguments.stored, arguments.floor);
   check_comparable(a, stored);
   json skills = json::array();
+  std::vector<std::string> left_out;
   std::vector<std::vector<std::string>> rows = {{"skill", "L2", "JSD", "high-freq loss", "W2", "memory a", "b", "rho", "xi", "bound"}};
   const auto shown = [](const json& value) { return value.is_null() ? "inf" : number(value.get<double>()); };
   for (const auto& [key, old] : a.skills) {
     const auto now = b.skills.find(key), kept = stored.skills.find(key);
     if (now == b.skills.end() || kept == stored.skills.end()) {
-      log_warn("skill ", key, " is not in ", now == b.skills.end() ? b.path : stored.path, "; left out");
+      left_out.push_back(cat("skill ", key, " is not in ", now == b.skills.end() ? b.path : stored.path, "; left out"));
       continue;
     }
     json entry = compare(old, now->second, kept->second, arguments.eta, arguments.rho0);
     const auto named = a.names.count(key) ? a.names.at(key) : b.names.count(key) ? b.names.at(key) : cat("skill", key);
     entry["skill"] = key, entry["name"] = named;
     const auto& error = entry["memory_error"];
-    rows.push_back({named, shown(entry["l2"]), shown(entry["jsd"]), shown(entry["high_frequency_loss"]), shown(entry["w2"]), shown(error["a"]),
+    rows.push_back({printable(named), shown(entry["l2"]), shown(entry["jsd"]), shown(entry["high_frequency_loss"]), shown(entry["w2"]), shown(error["a"]),
                     shown(error["b"]), shown(error["rho"]), shown(error["xi"]), shown(entry["bound"]["right"])});
     skills.push_back(std::move(entry));
   }
   check(!skills.empty(), arguments.a, " and ", arguments.b, " have no skill in common");
+  for (const auto& line : left_out) log_warn(line);
   if (common.json) return print_json({{"a", arguments.a}, {"b", arguments.b}, {"eta", arguments.eta}, {"rho0", arguments.rho0}, {"skills", skills}});
   std::cout << text_table(rows);
 }
@@ -174,9 +172,9 @@ void add_drift_command(CLI::App& app, Common& common) {
   command->add_option("A", arguments->a, "the older file: the law that should have been kept")->required();
   command->add_option("B", arguments->b, "the newer file")->required();
   command->add_option("--stored", arguments->stored, "the stored memory whose error and bound are wanted (default: B)")->type_name("MEM");
-  command->add_option("--eta", arguments->eta, "weight of the angular divergence")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command->add_option("--eta", arguments->eta, "weight of the angular divergence")->capture_default_str()->check(CLI::Range(0.0, 1e6));
   command->add_option("--rho0", arguments->rho0, "radius above which frequencies are high")->capture_default_str()->check(CLI::Range(0.0, 1.0));
-  command->add_option("--floor", arguments->floor, "smallest variance (default: as the memory says)")->check(CLI::NonNegativeNumber);
+  command->add_option("--floor", arguments->floor, "smallest variance (default: as the memory says)")->check(CLI::Range(0.0, 1e6));
   command->callback([arguments, &common] { run(*arguments, common); });
 }
 

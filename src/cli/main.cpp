@@ -31,8 +31,14 @@ std::string usage_hint(const CLI::App& app, const std::vector<std::string>& extr
   return did_you_mean(extras[0], names);
 }
 
+std::string command_list(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  return join(names, ", ");
+}
+
 int usage_error(const std::string& message) {
-  std::cerr << "asr: " << message << " (see --help)\n";
+  std::cerr << "asr: " << printable(message, 500) << " (see --help)\n";
   return 2;
 }
 
@@ -62,15 +68,13 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
   }
-  if (version) {
+  if (version && app.get_subcommands().empty()) {
     if (common.json) print_json(version_info());
     else std::cout << version_text() << "\n";
     return 0;
   }
-  if (app.get_subcommands().empty()) {
-    std::cout << app.help();
-    return argc > 1 ? 0 : 2;
-  }
+  if (app.get_subcommands().empty()) return usage_error("a command is required: " + command_list(app));
+  if (!std::cout.flush()) fail_system("stdout cannot be written to");
   return 0;
 }
 
@@ -81,7 +85,7 @@ int main(int argc, char** argv) {
   try {
     return asr::run(argc, argv);
   } catch (const asr::Error& error) {
-    std::cerr << "asr: " << error.what() << "\n";
+    std::cerr << "asr: " << asr::printable(error.what(), 2000) << "\n";
     return error.status;
   } catch (const std::bad_alloc&) {
     std::cerr << "asr: out of memory\n";

@@ -4,6 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "metrics/score_matrix.h"
 
@@ -20,7 +21,7 @@ json row_json(const std::vector<double>& row) {
 
 void print_scores(const ScoreMatrix& matrix, const MatrixScores& s) {
   std::vector<std::vector<std::string>> rows = {{"stage"}};
-  for (const auto& task : matrix.tasks) rows[0].push_back(task);
+  for (const auto& task : matrix.tasks) rows[0].push_back(printable(task));
   const auto add = [&rows](const std::string& name, const std::vector<double>& values) {
     rows.push_back({name});
     for (double value : values) rows.back().push_back(std::isnan(value) ? "" : number(value, 2));

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <iostream>
+#include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "spectral/memory.h"
@@ -16,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// The memory as it stands on disk with the user's options over the stored ones, or a new one.
+// The memory as it stands on disk, with the user's options over the stored ones; or a new one.
 PrototypeMemory open_memory(const std::string& path, const OptionFlags& flags) {
   PrototypeMemory memory;
   if (access(path.c_str(), F_OK) != 0) {
@@ -24,25 +26,8 @@ PrototypeMemory open_memory(const std::string& path, const OptionFlags& flags) {
     return memory;
   }
   memory = load_memory(path);
-  if (!flags.given()) return memory;
-  // A preset or file replaces the options; single --set values change the stored ones.
-  Options stored = memory.options;
-  const json before = stored.table().manifest();
-  Options now = stored;
-  if (!flags.preset.empty() || !flags.configs.empty()) {
-    now = flags.resolve();
-  } else {
-    auto assignments = manifest_assignments(before, path);
-    for (auto& assignment : flags.assignments()) assignments.push_back(std::move(assignment));
-    now = resolve_options("sound", assignments);
-  }
-  const json after = now.table().manifest();
-  for (const auto& key : descriptor_keys())
-    check(before["spectral"][key] == after["spectral"][key], path, ": holds descriptors made with spectral.", key, "=", before["spectral"][key].dump(),
-          "; they cannot be mixed with ", after["spectral"][key].dump());
-  for (const char* key : {"prototypes", "spectrum"})
-    check(before["asr"][key] == after["asr"][key] || (std::string(key) == "spectrum" && after["asr"][key] != "raw" && before["asr"][key] != "raw"), path,
-          ": was built with asr.", key, "=", before["asr"][key].dump(), "; start a new memory for ", after["asr"][key].dump());
+  const Options now = resolve_options(memory.options, flags.assignments());
+  check_compatible(memory.options, now, path);
   memory.options = now;
   return memory;
 }
@@ -57,6 +42,7 @@ void adopt_names(const Safetensors& stage, PrototypeMemory& memory) {
     check(name.is_string(), stage.path, ": metadata 'skills' holds something that is not text");
     list.push_back(name.get<std::string>());
   }
+  check(std::set<std::string>(list.begin(), list.end()).size() == list.size(), stage.path, ": metadata 'skills' names a skill twice");
   check(memory.skill_names.empty() || memory.skill_names == list, stage.path, ": names other skills than the memory does");
   memory.skill_names = list;
 }
@@ -84,7 +70,7 @@ void print_memory(const PrototypeMemory& memory) {
     for (double value : p.mean) norm += value * value;
     std::string radial;
     for (int64_t k = 0; k < memory.options.spectral.radial_bins; ++k) radial += (k ? " " : "") + number(p.mean[k], 2);
-    rows.push_back({std::to_string(p.skill), memory.name_of(p.skill), std::to_string(p.count), number(std::sqrt(norm)),
+    rows.push_back({std::to_string(p.skill), printable(memory.name_of(p.skill)), std::to_string(p.count), number(std::sqrt(norm)),
                     number(std::sqrt(mean_of(p.variance))), radial});
   }
   std::cout << memory.prototypes.size() << " prototypes after " << memory.stages << " stages\n" << text_table(rows);
@@ -95,10 +81,10 @@ void update(const std::string& path, const std::string& stage_path, const Option
   const auto stage = read_safetensors(stage_path);
   adopt_names(stage, memory);
   StageMoments moments(memory.options);
-  const auto descriptor = load_tensor(stage, "descriptor"), angular = load_tensor(stage, "angular"), posterior = load_tensor(stage, "posterior");
+  const auto descriptor = load_real(stage, "descriptor"), angular = load_real(stage, "angular"), posterior = load_real(stage, "posterior");
   torch::Tensor map;
   if (memory.options.asr.spectrum == Spectrum::raw) {
-    map = load_tensor(stage, "map");
+    map = load_real(stage, "map");
     check(map.dim() == 3, stage_path, ": map has shape ", shape_text(map.sizes()), "; expected [N, H, W], averaged over layer-heads");
     check(memory.map_height == 0 || (memory.map_height == map.size(1) && memory.map_width == map.size(2)), stage_path, ": maps are ", map.size(1), "x",
           map.size(2), " but the memory holds ", memory.map_height, "x", memory.map_width);
@@ -107,6 +93,7 @@ void update(const std::string& path, const std::string& stage_path, const Option
   check(descriptor.dim() == 2 && descriptor.size(0) > 0, stage_path, ": descriptor has shape ", shape_text(descriptor.sizes()),
         "; expected [N, D] with at least one sample");
   moments.add(descriptor, angular, posterior, map, memory.stages);
+  if (moments.result().empty()) log_warn(stage_path, ": no posterior exceeds spectral.tau_skill; no prototype changes");
   const bool changed = memory.update(moments);
   save_memory(path, memory);
   json counts = json::object();

@@ -37,7 +37,7 @@ at::Device parse_device(const std::string& name) {
 }
 
 torch::Tensor read_attention(const Safetensors& file) {
-  auto attention = load_tensor(file, "attention");
+  auto attention = load_real(file, "attention");
   check(attention.dim() == 6, file.path, ": attention has shape ", shape_text(attention.sizes()), "; expected [B, L, heads, T, H, W]");
   check(attention.numel() > 0, file.path, ": attention is empty, shape ", shape_text(attention.sizes()));
   check(at::isFloatingType(attention.scalar_type()), file.path, ": attention must hold floating-point numbers");
@@ -46,22 +46,28 @@ torch::Tensor read_attention(const Safetensors& file) {
 }
 
 void read_prototypes(const Safetensors& file, const Arguments& arguments, const Options& options, Input& in) {
-  const bool inside = file.find("memory.skill");
-  check(!inside || arguments.memory.empty(), file.path, ": holds memory.skill although --memory is given; use one of them");
+  bool inside = false;
+  for (const auto& tensor : file.tensors) inside = inside || tensor.name.rfind("memory.", 0) == 0;
+  if (file.find("posterior")) {
+    in.posterior = load_real(file, "posterior");
+    check_posterior(in.posterior, options.asr.skill);
+    check(in.posterior.size(0) == in.attention.size(0), file.path, ": posterior has ", in.posterior.size(0), " rows for ", in.attention.size(0), " samples");
+  }
+  check(!inside || arguments.memory.empty(), file.path, ": holds memory.* although --memory is given; use one of them");
   if (!inside && arguments.memory.empty()) return;
   in.has_loss = true;
-  in.posterior = load_tensor(file, "posterior");
-  check_posterior(in.posterior, options.asr.skill);
-  check(in.posterior.size(0) == in.attention.size(0), file.path, ": posterior has ", in.posterior.size(0), " rows for ", in.attention.size(0), " samples");
+  file.at("posterior");  // an error when it is not there
   if (!inside) {
-    in.prototypes = load_memory(arguments.memory).tensors();
+    const auto memory = load_memory(arguments.memory);
+    check_compatible(memory.options, options, arguments.memory);
+    in.prototypes = memory.tensors();
     return;
   }
-  in.prototypes.skill = load_tensor(file, "memory.skill");
-  in.prototypes.mean = load_tensor(file, "memory.mean");
-  in.prototypes.variance = load_tensor(file, "memory.variance");
-  in.prototypes.angular = load_tensor(file, "memory.angular");
-  if (file.find("memory.map")) in.prototypes.map = load_tensor(file, "memory.map");
+  in.prototypes.skill = load_index(file, "memory.skill");
+  in.prototypes.mean = load_real(file, "memory.mean");
+  in.prototypes.variance = load_real(file, "memory.variance");
+  in.prototypes.angular = load_real(file, "memory.angular");
+  if (file.find("memory.map")) in.prototypes.map = load_real(file, "memory.map");
 }
 
 void read_geometry(const Safetensors& file, Input& in) {
@@ -70,8 +76,9 @@ void read_geometry(const Safetensors& file, Input& in) {
   for (const char* name : names) in.has_geometry = in.has_geometry || file.find(name);
   if (!in.has_geometry) return;
   for (int i = 0; i < 4; ++i) {
-    auto tensor = load_tensor(file, names[i]).to(in.attention.options());
-    check(tensor.dim() == 2 && tensor.numel() > 0, file.path, ": ", names[i], " has shape ", shape_text(tensor.sizes()), "; expected [B, E]");
+    auto tensor = load_real(file, names[i]).to(in.attention.options());
+    check(tensor.dim() == 2 && tensor.numel() > 0 && tensor.size(0) == in.attention.size(0), file.path, ": ", names[i], " has shape ",
+          shape_text(tensor.sizes()), "; expected [", in.attention.size(0), ", E]");
     check(tensor.isfinite().all().item<bool>() && tensor.norm(2, 1).gt(0).all().item<bool>(), file.path, ": ", names[i],
           " holds NaN, infinite or all-zero embeddings");
     *places[i] = tensor;
@@ -83,7 +90,7 @@ Input read_input(const Arguments& arguments, const Options& options) {
   const auto device = parse_device(arguments.device);
   Input in;
   in.attention = read_attention(file);
-  const auto functional = load_tensor(file, "functional"), valid = load_tensor(file, "valid");
+  const auto functional = load_real(file, "functional"), valid = load_real(file, "valid");
   for (const auto* mask : {&functional, &valid})
     check(mask->dim() == 2 && mask->size(0) == in.attention.size(0) && mask->size(1) == in.attention.size(3), file.path, ": masks have shape ",
           shape_text(mask->sizes()), "; expected [", in.attention.size(0), ", ", in.attention.size(3), "]");
@@ -114,6 +121,8 @@ torch::Tensor add_loss(const Input& in, const SpectralEncoder& encoder, const Op
   const auto terms = options.asr.spectrum == Spectrum::raw ? loss.raw(encoder.maps(attention, in.weights), in.posterior)
                                                            : loss(encoder.descriptor(attention, in.weights), in.posterior);
   const auto grad = or_zeros(gradients(terms.loss, {attention})[0], attention);
+  check(terms.loss.isfinite().item<bool>() && grad.isfinite().all().item<bool>(), "the spectral loss or its gradient is NaN or infinite; check the size of the ",
+        "memory's entries and spectral.eps");
   out.insert(out.end(), {{"distance", terms.distance}, {"divergence", terms.divergence}, {"weight", terms.weight},
                          {"loss_per_sample", terms.per_sample}, {"loss", terms.loss.detach().view({1})}, {"grad_attention", grad}});
   return terms.loss.detach();
@@ -123,6 +132,8 @@ torch::Tensor add_geometry(const Input& in, NamedTensors& out) {
   const auto image = in.image.detach().requires_grad_(), text = in.text.detach().requires_grad_();
   const auto loss = geometry_loss(image, text, in.image_reference, in.text_reference);
   const auto grads = gradients(loss, {image, text});
+  check(loss.isfinite().item<bool>() && grads[0].isfinite().all().item<bool>() && grads[1].isfinite().all().item<bool>(),
+        "the geometry loss or its gradient is NaN or infinite; check the size of the geo.* embeddings");
   out.insert(out.end(), {{"geo", loss.detach().view({1})}, {"grad_geo_image", grads[0]}, {"grad_geo_text", grads[1]}});
   return loss.detach();
 }
@@ -139,7 +150,8 @@ void run(Arguments& arguments, const Common& common) {
   add_plane(encoder.plane(), in.attention.options(), out);
   nlohmann::json result = {{"output", arguments.output}, {"samples", shape.size(0)}, {"layer_heads", shape.size(1) * shape.size(2)},
                            {"grid", {shape.size(4), shape.size(5)}}, {"options", options.table().manifest()}};
-  result["entropy"] = details.map.defined() ? attention_entropy(details.map).mean().item<double>() : 0;
+  check(details.descriptor.isfinite().all().item<bool>(), arguments.input, ": descriptors are NaN or infinite; check the attention's size and spectral.eps");
+  result["entropy"] = attention_entropy(details.map).mean().item<double>();
   double total = 0;
   if (in.has_loss) {
     result["loss"] = add_loss(in, encoder, options, arguments.implementation, out).item<double>();

@@ -18,7 +18,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
     ~Descriptor() {
       if (value >= 0) ::close(value);
     }
-  } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  } file{::open(  // a named pipe must not block; it is refused below
+      path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   check(file.value >= 0, path, ": ", std::strerror(errno));
   struct stat info;
   const bool found = fstat(file.value, &info) == 0;  // before the message reads errno

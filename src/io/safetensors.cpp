@@ -80,10 +80,10 @@ TensorView parse_entry(const std::string& name, const json& entry, ByteSpan data
     empty = empty || extent == 0;
     view.shape.push_back(static_cast<int64_t>(extent));
   }
-  int64_t bytes = empty ? 0 : static_cast<int64_t>(row->bytes);
-  if (!empty)
-    for (int64_t extent : view.shape)
-      check(!__builtin_mul_overflow(bytes, extent, &bytes), path, ": tensor '", shown, "' has an absurd shape");
+  int64_t bytes = static_cast<int64_t>(row->bytes);  // of the sizes that are not 0, so that an empty tensor's are checked too
+  for (int64_t extent : view.shape)
+    check(!__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes), path, ": tensor '", shown, "' has an absurd shape");
+  if (empty) bytes = 0;
 
   const auto& offsets = entry.at("data_offsets");
   check(offsets.is_array() && offsets.size() == 2, path, ": tensor '", shown, "' needs two data_offsets");
@@ -109,7 +109,7 @@ const TensorView* Safetensors::find(const std::string& name) const {
 const TensorView& Safetensors::at(const std::string& name) const {
   if (const TensorView* found = find(name)) return *found;
   std::vector<std::string> names;
-  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  for (const auto& tensor : tensors) names.push_back(printable(tensor.name));
   fail(path, ": has no tensor '", name, "'", did_you_mean(name, names));
 }
 

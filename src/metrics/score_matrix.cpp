@@ -28,7 +28,11 @@ std::vector<std::string> split_csv_line(const std::string& line, const std::stri
     if (quoted) {
       if (c != '"') field += c;
       else if (i + 1 < line.size() && line[i + 1] == '"') field += '"', ++i;
-      else quoted = false;
+      else {
+        quoted = false;
+        const size_t next = line.find_first_not_of(" \t\r", i + 1);
+        check(next == std::string::npos || line[next] == ',', place, ": text after the closing quote of a field");
+      }
     } else if (c == '"' && trimmed(field).empty()) {
       field.clear(), quoted = true;
     } else if (c == ',') {

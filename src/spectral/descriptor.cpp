@@ -21,6 +21,8 @@ void check_shapes(const torch::Tensor& attention, const torch::Tensor& weights, 
 torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor& valid) {
   check(functional.dim() == 2 && functional.sizes() == valid.sizes(), "functional ", shape_text(functional.sizes()), " and valid ",
         shape_text(valid.sizes()), " must both be [B, T]");
+  for (const auto* mask : {&functional, &valid})
+    check(!mask->is_floating_point() || mask->isnan().any().item<bool>() == false, "a token mask holds NaN; use 0 and 1");
   const auto usable = valid.ne(0);
   const auto chosen = functional.ne(0).logical_and(usable);
   const auto fallback = chosen.any(1, /*keepdim=*/true).logical_not().logical_and(usable);
@@ -33,7 +35,10 @@ torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor
 
 SpectralEncoder::SpectralEncoder(int64_t height, int64_t width, const SpectralOptions& options, Implementation implementation)
     : options_(options), implementation_(implementation), plane_(make_frequency_plane(height, width, options)) {
-  if (implementation != Implementation::reference) fused_ = make_fused_plan(plane_, options);
+  // The fused tables grow with grid x bins; a grid that no vision model has takes the reference instead.
+  const bool fits = height * width * (options.radial_bins + options.angular_bins) <= (int64_t(1) << 24);
+  check(fits || implementation != Implementation::fused, "grid of ", height, "x", width, " with these bins is too large for the fused implementation");
+  if (fits && implementation != Implementation::reference) fused_ = make_fused_plan(plane_, options);
 }
 
 bool SpectralEncoder::use_fused(const torch::Tensor& attention) const {
@@ -78,6 +83,7 @@ void check_attention(const torch::Tensor& attention, const torch::Tensor& weight
   name(attention.isfinite().logical_not(), "holds NaN or infinite values");
   name(attention.lt(0), "holds negative values; attention must be >= 0");
   const auto sums = attention.sum({4, 5}) * weights.to(attention.options()).view({weights.size(0), 1, 1, weights.size(1)});
+  name(sums.sum(3).isfinite().logical_not(), "is so large that its sum overflows");
   name(sums.sum(3).eq(0), "is all zero on the tokens used; a map without mass has no spectrum");
 }
 

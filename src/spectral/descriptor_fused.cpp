@@ -192,14 +192,16 @@ void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, Sec
   for (int64_t b = 0; b < batch; ++b, head += J * row, out += 2 * D0) {
     Real *mean = out, *second = out + D0;
     std::fill(out, out + 2 * D0, Real(0));
-    for (int64_t j = 0; j < J; ++j)
-      for (int64_t i = 0; i < D0; ++i) mean[i] += head[j * row + i];
+    // Measured from the first head, so that equal heads have variance 0 exactly.
+    for (int64_t j = 1; j < J; ++j)
+      for (int64_t i = 0; i < D0; ++i) mean[i] += head[j * row + i] - head[i];
     for (int64_t i = 0; i < D0; ++i) mean[i] /= static_cast<Real>(J);
     for (int64_t j = 0; j < J; ++j)
       for (int64_t i = 0; i < D0; ++i) {
-        const Real x = head[j * row + i] - mean[i];
+        const Real x = head[j * row + i] - head[i] - mean[i];
         second[i] += x * x;
       }
+    for (int64_t i = 0; i < D0; ++i) mean[i] += head[i];
     for (int64_t i = 0; i < D0; ++i) {
       second[i] /= static_cast<Real>(J);
       if (form == SecondMoment::std) second[i] = std::sqrt(second[i]);

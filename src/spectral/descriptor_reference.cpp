@@ -65,11 +65,17 @@ torch::Tensor find_peak(const torch::Tensor& power, const SpectralOptions& o) {
   return at::where(eligible.ge(threshold), index, at::full_like(index, power.size(-1) - 1)).amin(-1);  // [B, J]
 }
 
-torch::Tensor second_moment(const torch::Tensor& head, const torch::Tensor& mean, SecondMoment form) {
-  const auto variance = (head - mean.unsqueeze(1)).square().mean(1);
+torch::Tensor second_moment(const torch::Tensor& variance, SecondMoment form) {
   if (form == SecondMoment::variance) return variance;
   const auto positive = variance.gt(0);
   return at::where(positive, at::where(positive, variance, at::ones_like(variance)).sqrt(), at::zeros_like(variance));
+}
+
+// Mean and second moment over layer-heads, measured from the first head: equal heads have variance 0 exactly.
+torch::Tensor head_moments(const torch::Tensor& head, SecondMoment form) {
+  const auto first = head.narrow(1, 0, 1), shifted = head - first, middle = shifted.mean(1, /*keepdim=*/true);
+  const auto mean = (first + middle).squeeze(1);
+  return at::cat({mean, second_moment((shifted - middle).square().mean(1), form)}, -1);
 }
 
 }  // namespace
@@ -77,6 +83,8 @@ torch::Tensor second_moment(const torch::Tensor& head, const torch::Tensor& mean
 torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights, const SpectralOptions& o) {
   const auto w = weights.to(attention.options().requires_grad(false)).view({weights.size(0), 1, 1, weights.size(1), 1, 1});
   auto tokens = attention;
+  // Unused tokens may hold anything, NaN too; a product with weight 0 would let it through.
+  if (w.eq(0).any().item<bool>()) tokens = at::where(w.gt(0), tokens, torch::zeros({}, w.options()));
   if (o.token_norm == Switch::yes) tokens = tokens / guarded(tokens.sum({-2, -1}, /*keepdim=*/true), o);
   const auto map = (tokens * w).sum(3).flatten(1, 2);  // [B, J, H, W]
   return map / guarded(map.sum({-2, -1}, /*keepdim=*/true), o);
@@ -101,8 +109,7 @@ SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Te
   if (o.peak_power == PeakPower::fraction) peak_power = peak_power / guarded(power.sum(-1), o);
 
   out.head_descriptor = at::cat({r, d, a, peak_radius.unsqueeze(-1), peak_angle.unsqueeze(-1), peak_power.unsqueeze(-1)}, -1);
-  const auto mean = out.head_descriptor.mean(1);
-  out.descriptor = at::cat({mean, second_moment(out.head_descriptor, mean, o.second_moment)}, -1);
+  out.descriptor = head_moments(out.head_descriptor, o.second_moment);
   out.power = power.view_as(out.map);
   return out;
 }

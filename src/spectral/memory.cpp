@@ -38,10 +38,10 @@ std::vector<double> row_of(const torch::Tensor& table, int64_t row) {
 }
 
 void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
-  const auto skill = load_tensor(file, "skill").to(at::kLong), count = load_tensor(file, "count").to(at::kLong);
+  const auto skill = load_index(file, "skill"), count = load_index(file, "count");
   const int64_t n = skill.numel(), D = memory.options.spectral.dim(), M = memory.options.spectral.angular_bins;
   const auto table = [&](const char* name, int64_t width) {
-    const auto tensor = load_tensor(file, name);
+    const auto tensor = load_real(file, name);
     check(tensor.dim() == 2 && tensor.size(0) == n && tensor.size(1) == width, file.path, ": '", name, "' has shape ", shape_text(tensor.sizes()),
           "; expected [", n, ", ", width, "]");
     check(tensor.isfinite().all().item<bool>(), file.path, ": '", name, "' holds NaN or infinite values");
@@ -49,17 +49,18 @@ void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
   };
   const auto mean = table("mean", D), variance = table("variance", D), angular = table("angular", M);
   check(variance.ge(0).all().item<bool>(), file.path, ": variance holds negative values");
+  check(angular.ge(0).all().item<bool>() && angular.sum(1).gt(0).all().item<bool>(), file.path, ": angular spectra must be >= 0 and not all zero");
   torch::Tensor map;
   if (file.find("map")) {
-    map = load_tensor(file, "map");
-    check(map.dim() == 3 && map.size(0) == n, file.path, ": 'map' has shape ", shape_text(map.sizes()), "; expected [", n, ", H, W]");
+    map = load_real(file, "map");
+    check(map.dim() == 3 && map.size(0) == n && map.isfinite().all().item<bool>(), file.path, ": 'map' has shape ", shape_text(map.sizes()), "; expected [", n, ", H, W]");
     memory.map_height = map.size(1), memory.map_width = map.size(2);
   }
   check(skill.dim() == 1 && count.sizes() == skill.sizes(), file.path, ": 'skill' and 'count' must be [n]");
   for (int64_t i = 0; i < n; ++i) {
     Prototype p;
     p.skill = skill[i].item<int64_t>(), p.count = count[i].item<int64_t>();
-    check(p.skill >= 0 && p.count >= 1, file.path, ": prototype ", i, " has skill ", p.skill, " and count ", p.count);
+    check(p.skill >= 0 && p.count >= 1 && p.count < (int64_t(1) << 53), file.path, ": prototype ", i, " has skill ", p.skill, " and count ", p.count);
     check(memory.prototypes.empty() || memory.prototypes.back().skill < p.skill, file.path, ": skills are not in ascending order");
     p.mean = row_of(mean, i), p.variance = row_of(variance, i), p.angular = row_of(angular, i);
     if (map.defined()) p.map = row_of(map, i);
@@ -116,7 +117,7 @@ PrototypeMemory load_memory(const std::string& path) {
   PrototypeMemory memory;
   memory.options = resolve_options("sound", manifest_assignments(parse_metadata(file, "options"), path));
   const json stages = parse_metadata(file, "stages"), names = parse_metadata(file, "skills");
-  check(stages.is_number_unsigned() && names.is_array(), path, ": metadata 'stages' or 'skills' is malformed");
+  check(stages.is_number_unsigned() && stages.get<uint64_t>() < (uint64_t(1) << 31) && names.is_array(), path, ": metadata 'stages' or 'skills' is malformed");
   memory.stages = stages.get<int64_t>();
   for (const auto& name : names) {
     check(name.is_string(), path, ": a skill name is not text");

@@ -58,7 +58,10 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
 
   const auto flat = [](const torch::Tensor& tensor) { return tensor.detach().cpu().to(at::kDouble).contiguous(); };
   const auto phi = flat(descriptor), d = flat(angular), pi = flat(posterior), maps = raw ? flat(map) : torch::Tensor();
-  check(d.ge(0).all().item<bool>(), "stage angular spectra must be >= 0");
+  check(phi.isfinite().all().item<bool>() && d.isfinite().all().item<bool>(), "the stage holds NaN or infinite values");
+  check(d.ge(0).all().item<bool>() && d.sum(1).gt(0).all().item<bool>(), "stage angular spectra must be >= 0 and not all zero");
+  check(!raw || (maps.numel() > 0 && maps.isfinite().all().item<bool>() && maps.ge(0).all().item<bool>() && maps.sum({1, 2}).gt(0).all().item<bool>()),
+        "stage maps must be finite, >= 0 and not all zero");
   const int64_t skills = pi.size(1), cells = raw ? maps.size(1) * maps.size(2) : 0;
   for (int64_t i = 0; i < samples; ++i)
     for (int64_t key : keys_of(pi.data_ptr<double>() + i * skills, skills, task)) {

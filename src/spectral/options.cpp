@@ -41,25 +41,30 @@ void AsrOptions::visit(OptionVisitor& visitor) {
   visitor("fixed_weight", fixed_weight, 0, 1e6, "the weight of weighting=fixed");
 }
 
-SpectralOptions preset_options(Preset preset) {
-  SpectralOptions o;  // the member defaults are `sound`
-  if (preset == Preset::sound) return o;
-  const bool paper = preset == Preset::paper;
-  o.eps_mode = paper ? EpsMode::add : EpsMode::clamp;
-  o.token_norm = paper ? Switch::yes : Switch::no;
+namespace {
+
+// Sets the keys in which presets differ; the others stay.
+void apply_preset(Preset preset, SpectralOptions& o) {
+  const bool paper = preset == Preset::paper, reference = preset == Preset::reference, sound = preset == Preset::sound;
   o.frequency = paper ? Frequency::raw : Frequency::centered;
-  o.bin_edge = paper ? BinEdge::left : BinEdge::right;
-  o.dc = Dc::keep;
-  o.peak_dc = PeakDc::include;
+  o.bin_edge = reference ? BinEdge::right : BinEdge::left;
+  o.dc = sound ? Dc::drop : Dc::keep;
+  o.bin_statistic = BinStatistic::sum;
+  o.peak_dc = sound ? PeakDc::exclude : PeakDc::include;
   o.peak_power = paper ? PeakPower::raw : PeakPower::fraction;
   o.fft_norm = paper ? FftNorm::backward : FftNorm::ortho;
-  o.second_moment = paper ? SecondMoment::std : SecondMoment::variance;
+  o.token_norm = reference ? Switch::no : Switch::yes;
+  o.second_moment = reference ? SecondMoment::variance : SecondMoment::std;
+  o.eps_mode = reference ? EpsMode::clamp : EpsMode::add;
   o.mahalanobis = paper ? Mahalanobis::sum : Mahalanobis::mean;
-  o.confidence = Confidence::gradient;
-  o.unseen_skills = paper ? UnseenSkills::skip : UnseenSkills::renormalize;
-  o.covariance_floor = 1e-4;
-  return o;
+  o.confidence = sound ? Confidence::detached : Confidence::gradient;
+  o.unseen_skills = reference ? UnseenSkills::renormalize : UnseenSkills::skip;
+  o.kl = KlForm::half;
+  o.covariance_floor = sound ? 1e-6 : 1e-4;
+  o.floor_at = FloorAt::update;
 }
+
+}  // namespace
 
 OptionTable Options::table() {
   OptionTable out;
@@ -88,22 +93,40 @@ void check_contradictions(const Options& options) {
 
 }  // namespace
 
-Options resolve_options(const std::string& preset, const std::vector<Assignment>& assignments) {
-  Assignment chosen{"spectral.preset", preset, "--preset"};
-  for (const auto& assignment : assignments)
-    if (assignment.key == "spectral.preset") chosen = assignment;
-  Preset value = Preset::sound;
-  OptionVisitor visitor("spectral");
-  visitor("preset", value, "");
-  visitor.options()[0].set(chosen.value, chosen.origin);
-
-  Options out;
-  out.spectral = preset_options(value);
+Options resolve_options(const Options& base, const std::vector<Assignment>& assignments) {
+  Options out = base;
+  for (size_t i = assignments.size(); i-- > 0;) {
+    if (assignments[i].key != "spectral.preset") continue;
+    Preset preset = Preset::sound;
+    OptionVisitor visitor("spectral");
+    visitor("preset", preset, "");
+    visitor.options()[0].set(assignments[i].value, assignments[i].origin);
+    apply_preset(preset, out.spectral);
+    break;
+  }
   OptionTable table = out.table();
   for (const auto& assignment : assignments)
     if (assignment.key != "spectral.preset") table.set(assignment);
   check_contradictions(out);
   return out;
+}
+
+Options resolve_options(const std::string& preset, const std::vector<Assignment>& assignments) {
+  std::vector<Assignment> all = {{"spectral.preset", preset, "--preset"}};
+  all.insert(all.end(), assignments.begin(), assignments.end());
+  return resolve_options(Options{}, all);
+}
+
+void check_compatible(const Options& stored, const Options& wanted, const std::string& path) {
+  const auto before = stored.manifest(), after = wanted.manifest();
+  for (const auto& key : descriptor_keys())
+    check(before["spectral"][key] == after["spectral"][key], path, ": holds descriptors made with spectral.", key, "=", before["spectral"][key].dump(),
+          "; they cannot be mixed with ", after["spectral"][key].dump());
+  const auto kind = [](Prototypes p) { return p == Prototypes::mean ? Prototypes::skill : p; };  // `mean` only reads variances otherwise
+  check(kind(stored.asr.prototypes) == kind(wanted.asr.prototypes), path, ": was built with asr.prototypes=", enum_name(stored.asr.prototypes),
+        "; start a new memory for ", enum_name(wanted.asr.prototypes));
+  check((stored.asr.spectrum == Spectrum::raw) == (wanted.asr.spectrum == Spectrum::raw), path, ": was built with asr.spectrum=", enum_name(stored.asr.spectrum),
+        "; start a new memory for ", enum_name(wanted.asr.spectrum));
 }
 
 }  // namespace asr

@@ -77,22 +77,26 @@ struct AsrOptions {
   void visit(OptionVisitor& visitor);
 };
 
-SpectralOptions preset_options(Preset preset);
-
 // Both structs, resolved from a preset, option files and --set in that order.
 struct Options {
   SpectralOptions spectral;
   AsrOptions asr;
 
-  OptionTable table();  // bound to this object
+  OptionTable table();                 // bound to this object
+  nlohmann::json manifest() const { return Options(*this).table().manifest(); }
 };
 
-// `spectral.preset` among the assignments (the last one counts) is applied before all others; `preset` is the
-// default for it. Fails on unknown keys, bad values and contradictions.
+// The options of `base` with the preset among the assignments (`spectral.preset`; the last one counts) applied first, which
+// sets only the keys that presets differ in, then every other assignment. Fails on unknown keys, bad values and contradictions.
+Options resolve_options(const Options& base, const std::vector<Assignment>& assignments);
 Options resolve_options(const std::string& preset, const std::vector<Assignment>& assignments);
 
 // Names of the keys that define a descriptor; memories and stages must agree in them.
 const std::vector<std::string>& descriptor_keys();
+
+// Fails when prototypes made with `stored` cannot be used with `wanted`: other descriptors, another kind of prototype, or raw
+// maps against spectra.
+void check_compatible(const Options& stored, const Options& wanted, const std::string& path);
 
 #define ASR_ENUM_NAMES(Enum, ...)                              \
   template <>                                                  \

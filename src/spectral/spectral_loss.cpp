@@ -27,7 +27,6 @@ torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
 
 void check_prototypes(const PrototypeTensors& p, const Options& options) {
   const int64_t n = p.size(), D = options.spectral.dim(), M = options.spectral.angular_bins;
-  check(p.skill.dim() == 1, "memory skill indices have shape ", shape_text(p.skill.sizes()), "; expected [n]");
   const auto expect = [&](const torch::Tensor& tensor, const char* name, std::vector<int64_t> shape) {
     check(tensor.defined() && tensor.sizes() == at::IntArrayRef(shape), "memory ", name, " has shape ",
           tensor.defined() ? shape_text(tensor.sizes()) : "[]", "; expected ", shape_text(shape), " for these options");
@@ -38,6 +37,21 @@ void check_prototypes(const PrototypeTensors& p, const Options& options) {
   expect(p.angular, "angular", {n, M});
   check(p.variance.ge(0).all().item<bool>(), "memory variance holds negative values");
   check(p.angular.ge(0).all().item<bool>() && p.angular.sum(1).gt(0).all().item<bool>(), "memory angular spectra must be >= 0 and not all zero");
+}
+
+void check_skills(const torch::Tensor& skill) {
+  check(skill.dim() == 1, "memory skill indices have shape ", shape_text(skill.sizes()), "; expected [n]");
+  if (skill.numel() == 0) return;
+  const auto sorted = std::get<0>(skill.to(at::kLong).cpu().sort());
+  check(sorted[0].item<int64_t>() >= 0, "memory holds skill ", sorted[0].item<int64_t>(), "; indices start at 0");
+  check(skill.numel() == 1 || sorted.diff().gt(0).all().item<bool>(), "memory holds two prototypes of one skill");
+}
+
+void check_maps(const PrototypeTensors& p) {
+  check(p.map.defined() && p.map.dim() == 3 && p.map.size(0) == p.size() && (p.size() == 0 || p.map.numel() > 0),
+        "asr.spectrum=raw needs prototypes of mean maps [n, H, W]; update the memory with this option from the first stage on");
+  check(p.map.isfinite().all().item<bool>() && p.map.ge(0).all().item<bool>() && p.map.sum({1, 2}).gt(0).all().item<bool>(),
+        "memory maps must be finite, >= 0 and not all zero");
 }
 
 }  // namespace
@@ -55,17 +69,19 @@ void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
 SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& options, const at::TensorOptions& compute,
                            Implementation implementation)
     : options_(options), compute_(compute.requires_grad(false)), implementation_(implementation) {
-  if (prototypes.size() == 0) return;
   const auto& s = options.spectral;
   const auto& a = options.asr;
+  if (prototypes.skill.defined()) check_skills(prototypes.skill);
+  if (prototypes.size() > 0 || prototypes.mean.defined()) {
+    if (a.spectrum == Spectrum::raw) check_maps(prototypes);
+    else check_prototypes(prototypes, options);
+  }
+  if (prototypes.size() == 0) return;
   skill_ = prototypes.skill.to(at::kLong).cpu();
   if (a.spectrum == Spectrum::raw) {
-    check(prototypes.map.defined() && prototypes.map.dim() == 3 && prototypes.map.size(0) == prototypes.size(),
-          "asr.spectrum=raw needs prototypes of mean maps [n, H, W]; update the memory with this option from the first stage on");
     map_ = prototypes.map.to(compute_);
     return;
   }
-  check_prototypes(prototypes, options);
   const auto wide = at::TensorOptions().dtype(at::kDouble);
   auto variance = prototypes.variance.cpu().to(wide).clamp_min(s.covariance_floor);
   check(variance.gt(0).all().item<bool>(), "memory variance holds zeros; set spectral.covariance_floor above 0");
@@ -89,7 +105,7 @@ torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const 
   const int64_t n = skill_.size(0), batch = posterior.size(0);
   if (options_.asr.prototypes == Prototypes::global) return torch::ones({batch, n}, compute_);
   if (options_.asr.prototypes == Prototypes::task) return torch::full({batch, n}, 1.0 / static_cast<double>(n), compute_);
-  check(skill_.min().item<int64_t>() >= 0 && skill_.max().item<int64_t>() < posterior.size(1), "memory holds skill ", skill_.max().item<int64_t>(),
+  check(skill_.max().item<int64_t>() < posterior.size(1), "memory holds skill ", skill_.max().item<int64_t>(),
         " but the posterior has ", posterior.size(1), " skills");
   auto p = posterior.to(compute_);
   if (options_.asr.skill == SkillMode::hard) p = torch::zeros_like(p).scatter_(1, p.argmax(1, true), 1);

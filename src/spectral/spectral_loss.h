@@ -15,7 +15,7 @@ struct PrototypeTensors {
   torch::Tensor mean, variance;  // [n, D]
   torch::Tensor angular;         // [n, M]
   torch::Tensor map;             // [n, H, W], only for asr.spectrum=raw
-  int64_t size() const { return skill.defined() ? skill.size(0) : 0; }
+  int64_t size() const { return skill.defined() ? skill.numel() : 0; }
 };
 
 struct LossTerms {

@@ -84,6 +84,17 @@ torch::Tensor to_tensor(const TensorView& view, const std::shared_ptr<MappedFile
 
 torch::Tensor load_tensor(const Safetensors& file, const std::string& name) { return to_tensor(file.at(name), file.file, file.path); }
 
+torch::Tensor load_real(const Safetensors& file, const std::string& name) {
+  check(file.at(name).dtype != Dtype::C64, file.path, ": tensor '", name, "' holds complex numbers; expected real ones");
+  return load_tensor(file, name);
+}
+
+torch::Tensor load_index(const Safetensors& file, const std::string& name) {
+  const auto tensor = load_real(file, name);
+  check(at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false), file.path, ": tensor '", name, "' must hold integers");
+  return tensor.to(at::kLong);
+}
+
 void save_tensors(const std::string& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<torch::Tensor> held;  // contiguous CPU copies live until the file is written
   std::vector<TensorView> views;

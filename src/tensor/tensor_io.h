@@ -16,6 +16,8 @@ namespace asr {
 // The tensor shares the file's mapping and keeps it alive.
 torch::Tensor to_tensor(const TensorView& view, const std::shared_ptr<MappedFile>& file, const std::string& path);
 torch::Tensor load_tensor(const Safetensors& file, const std::string& name);
+torch::Tensor load_real(const Safetensors& file, const std::string& name);   // refuses complex numbers
+torch::Tensor load_index(const Safetensors& file, const std::string& name);  // integers alone, as int64
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 void save_tensors(const std::string& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata);

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+#include <csignal>
 
 #include "base/atomic_file.h"
 #include "base/sha256.h"
@@ -31,16 +34,37 @@ TEST(AtomicFile, BadPlacesAreNamed) {
   EXPECT_CONTAINS(error_of([&] { write_file_atomically("", "x"); }), "empty");
 }
 
-TEST(AtomicFile, FullDiskKeepsTheOldFile) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+TEST(AtomicFile, AFailedWriteKeepsTheOldFile) {
   TemporaryFolder folder;
   const auto path = folder / "out";
   write_text(path, "old");
-  // The temporary name is predictable on purpose, so a link to /dev/full stands in for a full disk.
-  const auto temporary = path + ".tmp-" + std::to_string(getpid());
-  std::filesystem::create_symlink("/dev/full", temporary);
-  EXPECT_CONTAINS(error_of([&] { write_file_atomically(path, std::string(1 << 16, 'x')); }, 1), "No space left");
+  // A limit on file sizes stands in for a full disk.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto message = error_of([&] { write_file_atomically(path, std::string(1 << 16, 'x')); }, 1);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_CONTAINS(message, "the old file is untouched");
   EXPECT_EQ(read_text(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp-" + std::to_string(getpid())));
+}
+
+TEST(AtomicFile, LinksModesAndSpecialFiles) {
+  TemporaryFolder folder;
+  write_text(folder / "target", "old");
+  chmod((folder / "target").c_str(), 0600);
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  write_file_atomically(folder / "link", "new");
+  EXPECT_EQ(read_text(folder / "target"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(std::filesystem::status(folder / "target").permissions(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  mkfifo((folder / "pipe").c_str(), 0600);
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder / "pipe", "x"); }), "not a regular file");
+  EXPECT_CONTAINS(error_of([&] { read_file(folder / "pipe"); }), "not a regular file");
+  EXPECT_CONTAINS(error_of([&] { read_file("/dev/zero"); }), "not a regular file");
 }
 
 TEST(ReadFile, MissingFolderAndOversizedAreErrors) {

@@ -53,6 +53,7 @@ TEST(Options, ManifestReadsBack) {
 TEST(Options, BadOnesNameKeyAndRemedy) {
   Fixture f;
   EXPECT_CONTAINS(error_of([&] { f.set("toy.cout=1"); }), "did you mean 'toy.count'?");
+  EXPECT_CONTAINS(error_of([&] { f.set("rate=1"); }), "did you mean 'toy.rate'?");
   EXPECT_CONTAINS(error_of([&] { f.set("toy.count=10"); }), "whole number from 1 to 9");
   EXPECT_CONTAINS(error_of([&] { f.set("toy.count=1.5"); }), "toy.count=1.5");
   EXPECT_CONTAINS(error_of([&] { f.set("toy.rate=nan"); }), "number from 0 to 1");
@@ -79,6 +80,15 @@ TEST(OptionsYaml, BadFilesNameTheLine) {
   EXPECT_CONTAINS(message("toy:\n  - 1\n"), "needs a plain value");
   EXPECT_CONTAINS(message("just text"), "expected 'key: value'");
   EXPECT_CONTAINS(message("? [a, b]\n: 1\n"), "plain word");
+  EXPECT_CONTAINS(message("toy.count: 1\ntoy:\n  count: 2\n"), "option 'toy.count' stands twice");
+  EXPECT_CONTAINS(message("a: 1\n---\nb: 2\n"), "2 YAML documents");
+  std::string bomb = "a0: &a0 {}\n";
+  for (int i = 1; i < 14; ++i) {
+    bomb += cat("a", i, ": &a", i, " {");
+    for (int j = 0; j < 10; ++j) bomb += cat(j ? ", " : "", "k", j, ": *a", i - 1);
+    bomb += "}\n";
+  }
+  EXPECT_CONTAINS(message(bomb), "too large");
   std::string deep;
   for (int i = 0; i < 40; ++i) deep += std::string(i, ' ') + "a:\n";
   EXPECT_CONTAINS(message(deep + std::string(40, ' ') + "b: 1\n"), "nested too deeply");

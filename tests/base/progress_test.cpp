@@ -23,6 +23,8 @@ TEST(Progress, PlainLinesWhenNotATerminal) {
   {
     Progress progress("steps", 3, file);
     for (int i = 0; i < 3; ++i) progress.advance();
+    progress.finish();
+    Progress unfinished("never", 3, file);  // leaves no line behind: an error message follows it
   }
   std::fclose(file);
   const auto text = read_text(folder / "log");

@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     for (const auto& assignment : asr::parse_yaml_options({reinterpret_cast<const char*>(data), size}, "fuzz"))
-      if (assignment.origin.empty()) std::abort();
+      if (assignment.key.empty() || assignment.origin.empty()) std::abort();
   } catch (const asr::Error&) {
   }
   return 0;

@@ -114,6 +114,7 @@ TEST(Safetensors, MalformedFilesGetOneClearLine) {
       {file(entry("a", "F32", "[2.5]", "[0,8]"), 8), "not a whole number"},
       {file(entry("a", "F32", "2", "[0,8]"), 8), "no list"},
       {file(entry("a", "F32", "[4611686018427387904,4611686018427387904]", "[0,8]"), 8), "absurd shape"},
+      {file(entry("a", "F32", "[9223372036854775807,0,9223372036854775807]", "[0,0]"), 0), "absurd shape"},
       {file(entry("a", "F32", "[18446744073709551615]", "[0,8]"), 8), "absurd shape"},
       {file(entry("a", "F32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]", "[0,8]"), 8), "no list of at most"},
       {file(entry("a", "F32", "[2]", "[0]"), 8), "two data_offsets"},

@@ -86,6 +86,8 @@ TEST(ScoreMatrix, BadFilesNameTheLine) {
   EXPECT_CONTAINS(message("stage,a\n1,1\n2,1\n"), "more stages than tasks");
   EXPECT_CONTAINS(message("stage,\"a\n1,1\n"), "does not end");
   EXPECT_CONTAINS(message("stage,a\nfirst,1\n"), "not a stage number");
+  EXPECT_CONTAINS(message("stage,\"a\"b\n1,1\n"), "after the closing quote");
+  EXPECT_CONTAINS(message("stage,a\n1,0x10\n"), "not a number");
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// The causal decoder of LLaMA and Qwen language models, in the small for the built-in backbones too: RMS norms before
+// attention and a gated MLP, rotary positions, grouped keys and values.
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "nn/linear.h"
+#include "nn/tap.h"
+
+namespace asr {
+
+struct DecoderConfig {
+  int64_t layers = 4, width = 128, heads = 4, kv_heads = 4, mlp = 256;
+  double rope_theta = 10000, norm_eps = 1e-6;
+};
+
+struct DecoderLayer {
+  RmsNorm attention_norm, mlp_norm;
+  Linear q, k, v, o, gate, up, down;
+};
+
+// Keys and values of the positions seen so far, one pair a layer.
+struct KvCache {
+  std::vector<torch::Tensor> keys, values;  // [B, kv_heads, S, d]; empty before the first call
+  torch::Tensor key_mask;                   // [B, S]
+};
+
+class Decoder {
+ public:
+  DecoderConfig config;
+  std::vector<DecoderLayer> layers;
+  RmsNorm final_norm;
+
+  // x [B, T, width] at `positions` [B, T]; mask [B, T] true at real tokens. With a cache, x continues what it holds.
+  // `tap` fills `tapped` with rows of the layers asked for; only without a cache.
+  torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass, KvCache* cache = nullptr,
+                           const TapRequest* tap = nullptr, TapResult* tapped = nullptr) const;
+
+ private:
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass, KvCache* cache,
+                          const TapRequest* tap, TapResult* tapped) const;
+};
+
+}  // namespace asr
