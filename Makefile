@@ -11,6 +11,11 @@ FUZZ_SECONDS ?= 60
 FUZZERS := safetensors options_yaml score_csv
 # Where the kernel allows, tests use both cores; each test process keeps its own thread count.
 JOBS ?= $(shell nproc)
+# make ASR_TORCH_FROM_PYTHON=python3: the libtorch inside that interpreter's torch package.
+export ASR_TORCH_FROM_PYTHON
+ifdef ASR_TORCH_FROM_PYTHON
+CMAKE_ARGS += -DASR_TORCH_FROM_PYTHON=$(ASR_TORCH_FROM_PYTHON)
+endif
 
 .PHONY: all setup build test test-asan fuzz bench format clean
 

@@ -9,5 +9,7 @@ time cmake --build --preset cuda
 build-cuda/asr --version
 ctest --preset cuda -j 8
 fixture=tests/fixtures/cases/sound-4x4/inputs.safetensors
-build-cuda/asr spectrum "$fixture" -o build-cuda/cpu.safetensors --device cpu
-build-cuda/asr spectrum "$fixture" -o build-cuda/gpu.safetensors --device cuda
+cpu=$(build-cuda/asr spectrum "$fixture" -o build-cuda/out.safetensors --device cpu | grep loss)
+gpu=$(build-cuda/asr spectrum "$fixture" -o build-cuda/out.safetensors --device cuda | grep loss)
+echo "$gpu"
+[ "$cpu" = "$gpu" ] || { echo "check_cuda: CPU and GPU disagree: $cpu" >&2; exit 1; }

@@ -11,6 +11,7 @@
 #include <atomic>
 
 #include "base/log.h"
+#include "tensor/torch_compat.h"
 
 namespace asr {
 namespace {
@@ -63,22 +64,14 @@ class CountingAllocator {
   c10::Allocator* inner_ = nullptr;
 };
 
-#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 3
-#define ASR_ALLOCATE_SIGNATURE c10::DataPtr allocate(size_t size) override
-#else
-#define ASR_ALLOCATE_SIGNATURE c10::DataPtr allocate(size_t size) const override
-#endif
-
 struct CountingAllocator::Hook : c10::Allocator {
   explicit Hook(CountingAllocator* to) : owner(to) {}
-  ASR_ALLOCATE_SIGNATURE {
+  c10::DataPtr allocate(size_t size) ASR_ALLOCATE_CONST override {
     auto* block = new Block{owner->inner_->allocate(size), static_cast<int64_t>(size)};
     owner->count(block->size);
     return {block->inner.get(), block, &CountingAllocator::release, block->inner.device()};
   }
-#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 3
-  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
-#endif
+  ASR_ALLOCATOR_COPY
   CountingAllocator* owner;
 };
 

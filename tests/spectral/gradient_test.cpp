@@ -67,7 +67,7 @@ TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
 TEST(Gradient, CentralDifferences) {
   std::mt19937 random(5);
   torch::manual_seed(5);
-  for (const auto& shape : std::vector<std::vector<int64_t>>{{2, 1, 2, 2, 4, 5}, {1, 2, 2, 3, 5, 4}})
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{2, 1, 2, 2, 4, 5}, {1, 2, 2, 3, 5, 4}, {2, 1, 1, 2, 1, 6}, {1, 1, 1, 2, 7, 1}})
     for (int round = 0; round < 6; ++round) {
       auto choices = random_choices(random);
       choices.push_back({"spectral.confidence", round % 2 ? "gradient" : "one", "test"});
@@ -128,11 +128,28 @@ TEST(Gradient, UnusedTokensAreNeverRead) {
   attention.select(3, 1).fill_(NAN);
   const auto weights = token_weights(torch::tensor({{1.0, 0.0, 1.0}}), torch::ones({1, 3}));
   const auto x = attention.requires_grad_();
-  const SpectralEncoder encoder(4, 4, options.spectral, Implementation::fused);
-  const auto descriptor = encoder.descriptor(x, weights);
-  EXPECT_TRUE(descriptor.isfinite().all().item<bool>());
-  const auto grad = gradients(descriptor.sum(), {x})[0];
-  EXPECT_TRUE(grad.select(3, 1).eq(0).all().item<bool>());
+  for (auto implementation : {Implementation::reference, Implementation::fused}) {
+    const SpectralEncoder encoder(4, 4, options.spectral, implementation);
+    const auto descriptor = encoder.descriptor(x, weights);
+    EXPECT_TRUE(descriptor.isfinite().all().item<bool>());
+    const auto grad = gradients(descriptor.sum(), {x})[0];
+    EXPECT_TRUE(grad.isfinite().all().item<bool>() && grad.select(3, 1).eq(0).all().item<bool>());
+  }
+}
+
+TEST(Gradient, EqualHeadsHaveNoSpreadAndNoGradientFromIt) {
+  torch::manual_seed(10);
+  for (int64_t heads : {1, 3, 7}) {
+    const auto attention = random_attention({1, 1, 1, 2, 5, 6}, at::kFloat).expand({1, 1, heads, 2, 5, 6}).contiguous();
+    const auto weights = token_weights(torch::ones({1, 2}), torch::ones({1, 2}));
+    for (auto implementation : {Implementation::reference, Implementation::fused}) {
+      const auto x = attention.clone().requires_grad_();
+      const SpectralEncoder encoder(5, 6, {}, implementation);
+      const auto spread = encoder.descriptor(x, weights).narrow(1, 27, 27);
+      EXPECT_TRUE(spread.eq(0).all().item<bool>()) << heads << " heads, " << enum_name(implementation);
+      EXPECT_TRUE(gradients(spread.sum(), {x})[0].eq(0).all().item<bool>());
+    }
+  }
 }
 
 TEST(Gradient, LargeGradientsAreWrittenPastTheCacheWithTheSameValues) {
