@@ -14,7 +14,8 @@ struct Setup {
 
   Setup(const benchmark::State& state, Implementation implementation)
       : attention(torch::rand({8, 4, 8, 8, state.range(0), state.range(0)}).requires_grad_()),
-        weights(token_weights(torch::ones({8, 8}), torch::ones({8, 8}))), encoder(state.range(0), state.range(0), {}, implementation) {
+        weights(token_weights(torch::ones({8, 8}), torch::ones({8, 8}))),
+        encoder(state.range(0), state.range(0), {}, implementation) {
     static const bool configured = (configure_runtime(1), true);
     (void)configured;
   }
@@ -28,12 +29,16 @@ void forward(benchmark::State& state, Implementation implementation) {
 
 void forward_backward(benchmark::State& state, Implementation implementation) {
   const Setup s(state, implementation);
-  for (auto _ : state) benchmark::DoNotOptimize(gradients(s.encoder.descriptor(s.attention, s.weights).sum(), {s.attention}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(gradients(s.encoder.descriptor(s.attention, s.weights).sum(), {s.attention}));
 }
 
 BENCHMARK_CAPTURE(forward, composed, Implementation::reference)->Arg(8)->Arg(24)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(forward, fused, Implementation::fused)->Arg(8)->Arg(24)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(forward_backward, composed, Implementation::reference)->Arg(8)->Arg(24)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(forward_backward, composed, Implementation::reference)
+    ->Arg(8)
+    ->Arg(24)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(forward_backward, fused, Implementation::fused)->Arg(8)->Arg(24)->Unit(benchmark::kMillisecond);
 
 }  // namespace

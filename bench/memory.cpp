@@ -9,7 +9,8 @@ namespace {
 void stage_moments(benchmark::State& state) {
   const Options options;
   const int64_t samples = state.range(0);
-  const auto descriptor = torch::randn({samples, options.spectral.dim()}), angular = torch::rand({samples, options.spectral.angular_bins});
+  const auto descriptor = torch::randn({samples, options.spectral.dim()}),
+             angular = torch::rand({samples, options.spectral.angular_bins});
   const auto posterior = torch::randn({samples, 15}).mul(3).softmax(-1);
   for (auto _ : state) {
     StageMoments moments(options);

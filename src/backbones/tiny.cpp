@@ -44,7 +44,8 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
     linear(at + "up", l.up, v.mlp, v.width, true), linear(at + "down", l.down, v.width, v.mlp, true);
   }
   layer_norm("vision.final_norm", m.vision_.final_norm, v.width);
-  linear("projector.in", m.projector_in_, t.width, v.width, true), linear("projector.out", m.projector_out_, t.width, t.width, true);
+  linear("projector.in", m.projector_in_, t.width, v.width, true),
+      linear("projector.out", m.projector_out_, t.width, t.width, true);
   visit("embedding.weight", m.embedding_, std::vector<int64_t>{m.config_.vocabulary, t.width});
   const int64_t head = t.width / t.heads;
   for (int64_t i = 0; i < t.layers; ++i) {
@@ -54,7 +55,8 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
     visit(at + "mlp_norm.weight", l.mlp_norm.weight, std::vector<int64_t>{t.width});
     linear(at + "q", l.q, t.width, t.width, false), linear(at + "k", l.k, t.kv_heads * head, t.width, false);
     linear(at + "v", l.v, t.kv_heads * head, t.width, false), linear(at + "o", l.o, t.width, t.width, false);
-    linear(at + "gate", l.gate, t.mlp, t.width, false), linear(at + "up", l.up, t.mlp, t.width, false), linear(at + "down", l.down, t.width, t.mlp, false);
+    linear(at + "gate", l.gate, t.mlp, t.width, false), linear(at + "up", l.up, t.mlp, t.width, false),
+        linear(at + "down", l.down, t.width, t.mlp, false);
   }
   visit("final_norm.weight", m.decoder_.final_norm.weight, std::vector<int64_t>{t.width});
 }
@@ -66,16 +68,23 @@ TinyBackbone TinyBackbone::random(const TinyConfig& config, uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
   visit(m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     const bool norm = name.find("norm.weight") != std::string::npos, bias = name.find(".bias") != std::string::npos;
-    if (norm) weight = torch::ones(shape);
-    else if (bias) weight = torch::zeros(shape);
-    else weight = at::randn(shape, generator, at::CPU(at::kFloat)) * (shape.size() == 2 && name != "vision.positions" && name != "embedding.weight" ? 1 / std::sqrt(static_cast<double>(shape[1])) : 0.02);
+    if (norm)
+      weight = torch::ones(shape);
+    else if (bias)
+      weight = torch::zeros(shape);
+    else
+      weight = at::randn(shape, generator, at::CPU(at::kFloat)) *
+               (shape.size() == 2 && name != "vision.positions" && name != "embedding.weight"
+                    ? 1 / std::sqrt(static_cast<double>(shape[1]))
+                    : 0.02);
   });
   return m;
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> TinyBackbone::named_weights() const {
   std::vector<std::pair<std::string, torch::Tensor>> out;
-  visit(const_cast<TinyBackbone&>(*this), [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>&) { out.emplace_back(name, weight); });
+  visit(const_cast<TinyBackbone&>(*this), [&](const std::string& name, torch::Tensor& weight,
+                                              const std::vector<int64_t>&) { out.emplace_back(name, weight); });
   return out;
 }
 
@@ -93,11 +102,13 @@ void TinyBackbone::save(const std::string& path) const {
 TinyBackbone TinyBackbone::load(const std::string& path) {
   const auto file = read_safetensors(path);
   const auto kind = file.metadata.find("asr_backbone"), stored = file.metadata.find("config");
-  check(kind != file.metadata.end() && kind->second == "tiny" && stored != file.metadata.end(), path, ": is no tiny backbone");
+  check(kind != file.metadata.end() && kind->second == "tiny" && stored != file.metadata.end(), path,
+        ": is no tiny backbone");
   verify_checksum(file);
   const auto config = nlohmann::json::parse(stored->second, nullptr, false);
   const auto numbers = [&](const char* key, size_t count) {
-    check(config.is_object() && config.contains(key) && config[key].is_array() && config[key].size() == count, path, ": config lacks '", key, "'");
+    check(config.is_object() && config.contains(key) && config[key].is_array() && config[key].size() == count, path,
+          ": config lacks '", key, "'");
     return config[key].get<std::vector<int64_t>>();
   };
   TinyBackbone m;
@@ -105,30 +116,37 @@ TinyBackbone TinyBackbone::load(const std::string& path) {
   m.config_.vocabulary = config["vocabulary"].get<int64_t>();
   const auto v = numbers("vision", 6), t = numbers("text", 5);
   m.config_.vision = {v[0], v[1], v[2], v[3], v[4], v[5]};
-  m.config_.text.layers = t[0], m.config_.text.width = t[1], m.config_.text.heads = t[2], m.config_.text.kv_heads = t[3], m.config_.text.mlp = t[4];
+  m.config_.text.layers = t[0], m.config_.text.width = t[1], m.config_.text.heads = t[2],
+  m.config_.text.kv_heads = t[3], m.config_.text.mlp = t[4];
   size_t used = 0;
   visit(m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     weight = load_tensor(file, name).to(at::kFloat);
-    check(weight.sizes() == at::IntArrayRef(shape), path, ": '", name, "' has shape ", shape_text(weight.sizes()), "; expected ", shape_text(shape));
+    check(weight.sizes() == at::IntArrayRef(shape), path, ": '", name, "' has shape ", shape_text(weight.sizes()),
+          "; expected ", shape_text(shape));
     ++used;
   });
-  check(used == file.tensors.size(), path, ": holds ", file.tensors.size() - used, " tensors that this backbone has no place for");
+  check(used == file.tensors.size(), path, ": holds ", file.tensors.size() - used,
+        " tensors that this backbone has no place for");
   return m;
 }
 
 void TinyBackbone::to(at::Device device) {
-  visit(*this, [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) { weight = weight.to(device); });
+  visit(*this,
+        [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) { weight = weight.to(device); });
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> TinyBackbone::add_experts(int64_t rank, double alpha, uint64_t seed) {
+std::vector<std::pair<std::string, torch::Tensor>> TinyBackbone::add_experts(int64_t rank, double alpha,
+                                                                             uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
   std::vector<std::pair<std::string, torch::Tensor>> out;
   const auto adapt = [&](const std::string& name, Linear& linear) {
     linear.experts.push_back(make_expert(linear, rank, alpha, generator));
-    out.emplace_back(name + ".lora_A.weight", linear.experts.back().a), out.emplace_back(name + ".lora_B.weight", linear.experts.back().b);
+    out.emplace_back(name + ".lora_A.weight", linear.experts.back().a),
+        out.emplace_back(name + ".lora_B.weight", linear.experts.back().b);
   };
   adapt("projector.in", projector_in_), adapt("projector.out", projector_out_);
-  for (size_t i = 0; i < decoder_.layers.size(); ++i) adapt(cat("layers.", i, ".q"), decoder_.layers[i].q), adapt(cat("layers.", i, ".v"), decoder_.layers[i].v);
+  for (size_t i = 0; i < decoder_.layers.size(); ++i)
+    adapt(cat("layers.", i, ".q"), decoder_.layers[i].q), adapt(cat("layers.", i, ".v"), decoder_.layers[i].v);
   return out;
 }
 
@@ -136,7 +154,9 @@ torch::Tensor TinyBackbone::visual_tokens(const torch::Tensor& pixels, const Pas
   return projector_out_(at::gelu(projector_in_(vision_(pixels, pass), pass)), pass);  // [B, V, width]
 }
 
-torch::Tensor TinyBackbone::logits(const torch::Tensor& hidden) const { return at::linear(hidden, embedding_); }
+torch::Tensor TinyBackbone::logits(const torch::Tensor& hidden) const {
+  return at::linear(hidden, embedding_);
+}
 
 namespace {
 
@@ -157,9 +177,10 @@ torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask) {
 }  // namespace
 
 TinyOutput TinyBackbone::forward(const TinyBatch& batch, const Pass& pass, int64_t tap_layers) const {
-  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid(), depth = config_.text.layers;
-  check(batch.pixels.size(2) == config_.vision.image && batch.pixels.size(3) == config_.vision.image, "images are ", batch.pixels.size(2), "x", batch.pixels.size(3),
-        " but the backbone takes ", config_.vision.image);
+  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid(),
+                depth = config_.text.layers;
+  check(batch.pixels.size(2) == config_.vision.image && batch.pixels.size(3) == config_.vision.image, "images are ",
+        batch.pixels.size(2), "x", batch.pixels.size(3), " but the backbone takes ", config_.vision.image);
   check(tap_layers >= 0 && tap_layers <= depth, "cannot tap ", tap_layers, " of ", depth, " layers");
   const auto visual = visual_tokens(batch.pixels, pass);
   const auto x = at::cat({visual, at::embedding(embedding_, batch.ids)}, 1);
@@ -173,7 +194,8 @@ TinyOutput TinyBackbone::forward(const TinyBatch& batch, const Pass& pass, int64
   request.rows = at::where(out.rows.ge(0), out.rows + V, out.rows);
   request.columns = at::arange(V, batch.ids.options()).expand({B, V});
   for (int64_t i = depth - tap_layers; i < depth; ++i) request.layers.push_back(i);
-  const auto hidden = decoder_(x, positions, mask, pass, nullptr, tap_layers ? &request : nullptr, tap_layers ? &tapped : nullptr);
+  const auto hidden =
+      decoder_(x, positions, mask, pass, nullptr, tap_layers ? &request : nullptr, tap_layers ? &tapped : nullptr);
 
   if (tap_layers) {
     const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
@@ -189,12 +211,13 @@ TinyOutput TinyBackbone::forward(const TinyBatch& batch, const Pass& pass, int64
   return out;
 }
 
-std::vector<std::vector<int64_t>> TinyBackbone::generate(const TinyBatch& batch, const Pass& pass, int64_t limit, int64_t end) const {
+std::vector<std::vector<int64_t>> TinyBackbone::generate(const TinyBatch& batch, const Pass& pass, int64_t limit,
+                                                         int64_t end) const {
   at::NoGradGuard no_grad;
   const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid();
   // Questions are shifted to the right edge, so that every sample continues at the same column.
   const auto prompt = batch.mask.logical_and(batch.labels.lt(0));
-  const auto length = prompt.sum(1, true);                                                      // [B, 1]
+  const auto length = prompt.sum(1, true);  // [B, 1]
   const auto column = at::arange(T, batch.ids.options()).expand({B, T}) - (T - length);
   const auto ids = batch.ids.gather(1, column.clamp_min(0));
   const auto real = column.ge(0);
@@ -218,7 +241,8 @@ std::vector<std::vector<int64_t>> TinyBackbone::generate(const TinyBatch& batch,
       all_done = all_done && done[b];
     }
     if (all_done || step + 1 == limit) break;
-    hidden = decoder_(at::embedding(embedding_, next.unsqueeze(1)), position, torch::ones({B, 1}, real.options()), pass, &cache);
+    hidden = decoder_(at::embedding(embedding_, next.unsqueeze(1)), position, torch::ones({B, 1}, real.options()), pass,
+                      &cache);
     position = position + 1;
   }
   return out;

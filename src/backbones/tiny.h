@@ -1,5 +1,6 @@
-// The built-in backbone: a small vision transformer, a projector and a causal decoder over [visual tokens, question, answer].
-// It is LLaVA's architecture in the small, so that whatever holds here meets the same code paths as a real model.
+// The built-in backbone: a small vision transformer, a projector and a causal decoder over [visual tokens, question,
+// answer]. It is LLaVA's architecture in the small, so that whatever holds here meets the same code paths as a real
+// model.
 #pragma once
 
 #include <torch/types.h>
@@ -21,17 +22,17 @@ TinyConfig tiny_config(const std::string& size, int64_t vocabulary);  // "S", "M
 
 // A batch as the model takes it: text is padded on the right, labels are -1 except at answer tokens.
 struct TinyBatch {
-  torch::Tensor pixels;             // [B, 3, H, W] in 0..1
-  torch::Tensor ids, mask;          // [B, T] int64, bool
-  torch::Tensor labels;             // [B, T] int64: the token that must come at this position, or -1
-  torch::Tensor question;           // [B, T] bool: question tokens, neither special nor answer
+  torch::Tensor pixels;     // [B, 3, H, W] in 0..1
+  torch::Tensor ids, mask;  // [B, T] int64, bool
+  torch::Tensor labels;     // [B, T] int64: the token that must come at this position, or -1
+  torch::Tensor question;   // [B, T] bool: question tokens, neither special nor answer
 };
 
 struct TinyOutput {
-  torch::Tensor loss;               // scalar, the mean over answer tokens
-  torch::Tensor attention;          // [B, L, heads, Tq, grid, grid] if tapped; rows are question tokens, padded with zeros
-  torch::Tensor rows;               // [B, Tq] positions in the text, -1 for padding
-  torch::Tensor image, text;        // [B, width]: mean hidden state over visual and over question positions
+  torch::Tensor loss;         // scalar, the mean over answer tokens
+  torch::Tensor attention;    // [B, L, heads, Tq, grid, grid] if tapped; rows are question tokens, padded with zeros
+  torch::Tensor rows;         // [B, Tq] positions in the text, -1 for padding
+  torch::Tensor image, text;  // [B, width]: mean hidden state over visual and over question positions
 };
 
 class TinyBackbone {
@@ -45,7 +46,8 @@ class TinyBackbone {
   TinyOutput forward(const TinyBatch& batch, const Pass& pass, int64_t tap_layers) const;
 
   // Greedy continuation of each question by at most `limit` tokens, ending at `end`; with a key-value cache.
-  std::vector<std::vector<int64_t>> generate(const TinyBatch& batch, const Pass& pass, int64_t limit, int64_t end) const;
+  std::vector<std::vector<int64_t>> generate(const TinyBatch& batch, const Pass& pass, int64_t limit,
+                                             int64_t end) const;
 
   // LoRA on q and v of every decoder layer and on the projector. Returns the trainable tensors with their names.
   std::vector<std::pair<std::string, torch::Tensor>> add_experts(int64_t rank, double alpha, uint64_t seed);

@@ -39,8 +39,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   unlink(temporary_.c_str());  // left by a process of the same number that was killed
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   const int reason = errno;
-  check(descriptor_ >= 0 || (reason != EACCES && reason != EPERM && reason != EROFS && reason != ENAMETOOLONG), path, ": cannot write here: ",
-        std::strerror(reason), "; choose another place");
+  check(descriptor_ >= 0 || (reason != EACCES && reason != EPERM && reason != EROFS && reason != ENAMETOOLONG), path,
+        ": cannot write here: ", std::strerror(reason), "; choose another place");
   if (descriptor_ < 0) fail_system(path, ": cannot write here: ", std::strerror(reason));
   if (exists) fchmod(descriptor_, info.st_mode & 07777);
 }
@@ -83,7 +83,8 @@ std::string read_file(const std::string& path, size_t limit) {
   check(found, path, ": ", std::strerror(errno));
   check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
   check(S_ISREG(info.st_mode), path, ": is not a regular file");
-  check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit, " expected here");
+  check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit,
+        " expected here");
   std::ifstream in(path, std::ios::binary);
   check(in.good(), path, ": cannot be opened; check its permissions");
   std::string content;

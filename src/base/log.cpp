@@ -29,8 +29,14 @@ void set_log_level(const std::string& level) {
   fail("log level '", level, "' is unknown", did_you_mean(level, {"debug", "info", "warn", "off"}));
 }
 
-void log_line_debug(const std::string& text) { logger().debug("{}", text); }
-void log_line_info(const std::string& text) { logger().info("{}", text); }
-void log_line_warn(const std::string& text) { logger().warn("{}", text); }
+void log_line_debug(const std::string& text) {
+  logger().debug("{}", text);
+}
+void log_line_info(const std::string& text) {
+  logger().info("{}", text);
+}
+void log_line_warn(const std::string& text) {
+  logger().warn("{}", text);
+}
 
 }  // namespace asr

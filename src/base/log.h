@@ -14,10 +14,16 @@ void log_line_info(const std::string& text);
 void log_line_warn(const std::string& text);
 
 template <class... Parts>
-void log_debug(const Parts&... parts) { log_line_debug(cat(parts...)); }
+void log_debug(const Parts&... parts) {
+  log_line_debug(cat(parts...));
+}
 template <class... Parts>
-void log_info(const Parts&... parts) { log_line_info(cat(parts...)); }
+void log_info(const Parts&... parts) {
+  log_line_info(cat(parts...));
+}
 template <class... Parts>
-void log_warn(const Parts&... parts) { log_line_warn(cat(parts...)); }
+void log_warn(const Parts&... parts) {
+  log_line_warn(cat(parts...));
+}
 
 }  // namespace asr

@@ -83,9 +83,11 @@ void OptionTable::set(const Assignment& assignment) {
   for (const auto& option : options_)
     if (option.key == assignment.key) return option.set(assignment.value, assignment.origin);
   for (const auto& option : options_)  // the section was left out
-    check(option.key.size() <= assignment.key.size() || option.key.compare(option.key.rfind('.') + 1, std::string::npos, assignment.key) != 0,
+    check(option.key.size() <= assignment.key.size() ||
+              option.key.compare(option.key.rfind('.') + 1, std::string::npos, assignment.key) != 0,
           assignment.origin, ": option '", printable(assignment.key), "' is unknown; did you mean '", option.key, "'?");
-  fail(assignment.origin, ": option '", printable(assignment.key), "' is unknown", did_you_mean(assignment.key, keys()));
+  fail(assignment.origin, ": option '", printable(assignment.key), "' is unknown",
+       did_you_mean(assignment.key, keys()));
 }
 
 nlohmann::json OptionTable::manifest() const {
@@ -106,8 +108,8 @@ std::string OptionTable::help() const {
   std::string out;
   for (const auto& option : options_) {
     const std::string initial = option.initial.is_string() ? option.initial.get<std::string>() : option.initial.dump();
-    out += "  " + option.key + std::string(width - option.key.size() + 2, ' ') + initial + "  (" + option.range + ")\n" +
-           std::string(width + 4, ' ') + option.help + "\n";
+    out += "  " + option.key + std::string(width - option.key.size() + 2, ' ') + initial + "  (" + option.range +
+           ")\n" + std::string(width + 4, ' ') + option.help + "\n";
   }
   return out;
 }

@@ -42,8 +42,9 @@ class OptionVisitor {
   template <class Enum>
   void operator()(const char* name, Enum& value, const char* help) {
     std::vector<std::string> names(std::begin(EnumNames<Enum>::names), std::end(EnumNames<Enum>::names));
-    choice(name, names, [&value](size_t index) { value = static_cast<Enum>(index); },
-           [&value] { return static_cast<size_t>(value); }, help);
+    choice(
+        name, names, [&value](size_t index) { value = static_cast<Enum>(index); },
+        [&value] { return static_cast<size_t>(value); }, help);
   }
 
   const std::vector<OptionInfo>& options() const { return options_; }

@@ -22,8 +22,12 @@ int window_columns(std::FILE* stream) {
 }  // namespace
 
 Progress::Progress(std::string label, int64_t total, std::FILE* stream)
-    : label_(std::move(label)), total_(std::max<int64_t>(1, total)), stream_(stream),
-      terminal_(isatty(fileno(stream)) == 1), start_(Clock::now()), drawn_(start_) {
+    : label_(std::move(label)),
+      total_(std::max<int64_t>(1, total)),
+      stream_(stream),
+      terminal_(isatty(fileno(stream)) == 1),
+      start_(Clock::now()),
+      drawn_(start_) {
   if (terminal_) draw(false);
 }
 

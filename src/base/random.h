@@ -32,7 +32,9 @@ class Random {
   bool chance(double probability) { return uniform() < probability; }
 
   template <class List>
-  const auto& pick(const List& list) { return *(list.begin() + below(static_cast<uint32_t>(list.end() - list.begin()))); }
+  const auto& pick(const List& list) {
+    return *(list.begin() + below(static_cast<uint32_t>(list.end() - list.begin())));
+  }
   template <class List>
   void shuffle(List& list) {
     for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[below(static_cast<uint32_t>(i))]);

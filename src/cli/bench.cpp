@@ -58,7 +58,8 @@ struct Timing {
 class Side {
  public:
   Side(const Case& c, const Options& options, Implementation implementation)
-      : case_(c), encoder_(c.attention.size(4), c.attention.size(5), options.spectral, implementation),
+      : case_(c),
+        encoder_(c.attention.size(4), c.attention.size(5), options.spectral, implementation),
         loss_(c.prototypes, options, c.attention.options().requires_grad(false), implementation) {
     call();  // warm-up: the allocator and the thread pool
     const TensorMemoryPeak peak;
@@ -88,7 +89,8 @@ class Side {
   Timing timing_;
 };
 
-void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts, const Common& common) {
+void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts,
+         const Common& common) {
   Options options = flags.resolve();
   check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
   for (const auto& shape : shapes) {
@@ -99,7 +101,8 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
   }
   Progress progress("bench", static_cast<int64_t>(shapes.size() * thread_counts.size()) * calls);
   json results = json::array();
-  std::vector<std::vector<std::string>> rows = {{"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
   for (const auto& shape : shapes) {
     const Case c = make_case(shape, options);
     const double bytes = static_cast<double>(c.attention.numel() * c.attention.element_size());
@@ -114,18 +117,32 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
         progress.advance(turn);
       }
       const auto composed = composed_side.timing(), fused = fused_side.timing();
-      const double ratio = composed.milliseconds / fused.milliseconds, scratch = static_cast<double>(fused.scratch) / bytes;
-      results.push_back({{"shape", shape}, {"threads", threads}, {"composed_ms", composed.milliseconds}, {"fused_ms", fused.milliseconds},
-                         {"ratio", ratio}, {"composed_scratch_bytes", composed.scratch}, {"fused_scratch_bytes", fused.scratch},
-                         {"scratch_over_input", scratch}, {"composed_loss", composed.loss}, {"fused_loss", fused.loss}});
-      rows.push_back({shape_text(shape), std::to_string(threads), number(composed.milliseconds, 2), number(fused.milliseconds, 2), number(ratio, 1),
-                      number(scratch, 4)});
+      const double ratio = composed.milliseconds / fused.milliseconds,
+                   scratch = static_cast<double>(fused.scratch) / bytes;
+      results.push_back({{"shape", shape},
+                         {"threads", threads},
+                         {"composed_ms", composed.milliseconds},
+                         {"fused_ms", fused.milliseconds},
+                         {"ratio", ratio},
+                         {"composed_scratch_bytes", composed.scratch},
+                         {"fused_scratch_bytes", fused.scratch},
+                         {"scratch_over_input", scratch},
+                         {"composed_loss", composed.loss},
+                         {"fused_loss", fused.loss}});
+      rows.push_back({shape_text(shape), std::to_string(threads), number(composed.milliseconds, 2),
+                      number(fused.milliseconds, 2), number(ratio, 1), number(scratch, 4)});
     }
   }
   progress.finish();
-  const json result = {{"calls", calls}, {"dtype", "float32"}, {"statistic", "minimum"}, {"program", version_info()}, {"results", results}};
+  const json result = {{"calls", calls},
+                       {"dtype", "float32"},
+                       {"statistic", "minimum"},
+                       {"program", version_info()},
+                       {"results", results}};
   if (common.json) return print_json(result);
-  std::cout << fmt::format("forward + loss + backward, float32, minimum of {} calls, kernel {}\n", calls, fused_kernel_name()) << text_table(rows);
+  std::cout << fmt::format("forward + loss + backward, float32, minimum of {} calls, kernel {}\n", calls,
+                           fused_kernel_name())
+            << text_table(rows);
 }
 
 }  // namespace
@@ -141,9 +158,17 @@ void add_bench_command(CLI::App& app, Common& common) {
   };
   auto arguments = std::make_shared<Arguments>();
   auto* spectrum = command->add_subcommand("spectrum", "descriptor, loss and gradient: fused against composed");
-  spectrum->add_option("--calls", arguments->calls, "timed calls of each; the fastest counts")->capture_default_str()->check(CLI::Range(1, 10000));
-  spectrum->add_option("--bench-threads", arguments->threads, "thread counts to measure (default: 1 and all, at most 2)")->delimiter(',')->check(CLI::Range(1, 256));
-  spectrum->add_option("--shape", arguments->shape, "B,L,heads,T,H,W instead of the three standard shapes")->delimiter(',')->expected(6)->check(CLI::Range(1, 4096));
+  spectrum->add_option("--calls", arguments->calls, "timed calls of each; the fastest counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  spectrum
+      ->add_option("--bench-threads", arguments->threads, "thread counts to measure (default: 1 and all, at most 2)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  spectrum->add_option("--shape", arguments->shape, "B,L,heads,T,H,W instead of the three standard shapes")
+      ->delimiter(',')
+      ->expected(6)
+      ->check(CLI::Range(1, 4096));
   arguments->options.add_to(*spectrum);
   spectrum->callback([arguments, &common] {
     auto threads = arguments->threads;
@@ -151,7 +176,8 @@ void add_bench_command(CLI::App& app, Common& common) {
       threads = {1};
       if (runtime_info().threads >= 2) threads.push_back(2);
     }
-    run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape}, threads, common);
+    run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape},
+        threads, common);
   });
 }
 

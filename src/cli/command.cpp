@@ -14,8 +14,14 @@ namespace asr {
 
 void OptionFlags::add_to(CLI::App& command) {
   command.add_option("--preset", preset, "paper | reference | sound (default sound)")->type_name("NAME");
-  command.add_option("--config", configs, "YAML file of options; may be given several times")->type_name("FILE")->expected(1)->take_all();
-  command.add_option("--set", sets, "one option, after all files, e.g. --set spectral.dc=keep")->type_name("KEY=VALUE")->expected(1)->take_all();
+  command.add_option("--config", configs, "YAML file of options; may be given several times")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--set", sets, "one option, after all files, e.g. --set spectral.dc=keep")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
   Options defaults;
   command.footer("Options for --set and --config (default, range):\n" + defaults.table().help());
 }
@@ -29,8 +35,8 @@ std::vector<Assignment> OptionFlags::assignments() const {
   for (const auto& text : sets) {
     auto assignment = parse_assignment(text, "--set");
     const auto [place, added] = given.emplace(assignment.key, assignment.value);
-    check(added || place->second == assignment.value, "--set ", printable(text), " contradicts ", printable(assignment.key), "=", printable(place->second),
-          " on the same command line");
+    check(added || place->second == assignment.value, "--set ", printable(text), " contradicts ",
+          printable(assignment.key), "=", printable(place->second), " on the same command line");
     out.push_back(std::move(assignment));
   }
   // The command line has the last word on the preset; one in a file is the default.
@@ -38,12 +44,17 @@ std::vector<Assignment> OptionFlags::assignments() const {
   return out;
 }
 
-nlohmann::json finite_or_null(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
+nlohmann::json finite_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
 
-void print_json(const nlohmann::json& result) { // Names from files may hold any bytes; JSON must stay UTF-8.
-  std::cout << result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n"; }
+void print_json(const nlohmann::json& result) {  // Names from files may hold any bytes; JSON must stay UTF-8.
+  std::cout << result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
 
-std::string number(double value, int digits) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits); }
+std::string number(double value, int digits) {
+  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+}
 
 std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
@@ -55,7 +66,8 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   std::string out;
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i)
+      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;

@@ -14,7 +14,9 @@
 namespace asr {
 namespace {
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 // CLI11 reports an unknown subcommand or flag as an extra argument; the nearest name helps more.
 std::string usage_hint(const CLI::App& app, const std::vector<std::string>& extras) {
@@ -26,7 +28,8 @@ std::string usage_hint(const CLI::App& app, const std::vector<std::string>& extr
     for (const auto* option : deepest->get_options())
       for (const auto& name : option->get_lnames()) names.push_back("--" + name);
   } else {
-    for (const auto* sub : deepest->get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+    for (const auto* sub : deepest->get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(sub->get_name());
   }
   return did_you_mean(extras[0], names);
 }
@@ -69,8 +72,10 @@ int run(int argc, char** argv) {
     return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
   }
   if (version && app.get_subcommands().empty()) {
-    if (common.json) print_json(version_info());
-    else std::cout << version_text() << "\n";
+    if (common.json)
+      print_json(version_info());
+    else
+      std::cout << version_text() << "\n";
     return 0;
   }
   if (app.get_subcommands().empty()) return usage_error("a command is required: " + command_list(app));

@@ -30,7 +30,8 @@ void print_scores(const ScoreMatrix& matrix, const MatrixScores& s) {
   for (int a = 0; a < matrix.stages(); ++a) add(std::to_string(a + 1), matrix.rows[a]);
   std::cout << text_table(rows) << "\n";
   std::cout << text_table({{"AP", "AF", "AF (VQACL)", "Last", "Avg", "BWT", "MFT"},
-                           {number(s.ap, 2), number(s.af_paper, 2), number(s.af_vqacl, 2), number(s.last, 2), number(s.avg, 2), number(s.bwt, 2), number(s.mft, 2)}});
+                           {number(s.ap, 2), number(s.af_paper, 2), number(s.af_vqacl, 2), number(s.last, 2),
+                            number(s.avg, 2), number(s.bwt, 2), number(s.mft, 2)}});
   std::cout << "\ninterference: score minus the task's best\n";
   rows.resize(1);
   rows[0].resize(s.interference.size() + 1);
@@ -47,10 +48,20 @@ void run(const std::string& path, const Common& common) {
   json interference = json::array(), scores = json::array();
   for (const auto& row : s.interference) interference.push_back(row_json(row));
   for (const auto& row : matrix.rows) scores.push_back(row_json(row));
-  print_json({{"tasks", matrix.tasks}, {"stages", matrix.stages()}, {"zero_shot", row_json(matrix.zero_shot)}, {"scores", scores},
-              {"AP", finite_or_null(s.ap)}, {"AF", finite_or_null(s.af_paper)}, {"AF_vqacl", finite_or_null(s.af_vqacl)}, {"Last", finite_or_null(s.last)},
-              {"Avg", finite_or_null(s.avg)}, {"BWT", finite_or_null(s.bwt)}, {"MFT", finite_or_null(s.mft)}, {"plasticity", row_json(s.plasticity)},
-              {"stability", row_json(s.stability)}, {"interference", interference}});
+  print_json({{"tasks", matrix.tasks},
+              {"stages", matrix.stages()},
+              {"zero_shot", row_json(matrix.zero_shot)},
+              {"scores", scores},
+              {"AP", finite_or_null(s.ap)},
+              {"AF", finite_or_null(s.af_paper)},
+              {"AF_vqacl", finite_or_null(s.af_vqacl)},
+              {"Last", finite_or_null(s.last)},
+              {"Avg", finite_or_null(s.avg)},
+              {"BWT", finite_or_null(s.bwt)},
+              {"MFT", finite_or_null(s.mft)},
+              {"plasticity", row_json(s.plasticity)},
+              {"stability", row_json(s.stability)},
+              {"interference", interference}});
 }
 
 }  // namespace
@@ -58,7 +69,8 @@ void run(const std::string& path, const Common& common) {
 void add_matrix_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("matrix", "AP, AF, Last, Avg, BWT, MFT and interference of a score matrix");
   auto path = std::make_shared<std::string>();
-  command->add_option("SCORES", *path, "CSV: header of task names, one row a stage from 0, empty cells where unseen")->required();
+  command->add_option("SCORES", *path, "CSV: header of task names, one row a stage from 0, empty cells where unseen")
+      ->required();
   command->callback([path, &common] { run(*path, common); });
 }
 

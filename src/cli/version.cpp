@@ -9,16 +9,22 @@ namespace asr {
 
 nlohmann::json version_info() {
   const auto runtime = runtime_info();
-  return {{"version", ASR_VERSION},          {"build", ASR_BUILD_TYPE},      {"libtorch", runtime.torch_version},
-          {"kernel", fused_kernel_name()},   {"threads", runtime.threads},   {"blas_threads", runtime.blas_threads},
-          {"allocator_tuned", runtime.allocator_tuned}, {"cuda", runtime.cuda}};
+  return {{"version", ASR_VERSION},
+          {"build", ASR_BUILD_TYPE},
+          {"libtorch", runtime.torch_version},
+          {"kernel", fused_kernel_name()},
+          {"threads", runtime.threads},
+          {"blas_threads", runtime.blas_threads},
+          {"allocator_tuned", runtime.allocator_tuned},
+          {"cuda", runtime.cuda}};
 }
 
 std::string version_text() {
   const auto info = version_info();
   return fmt::format("asr {} ({}, libtorch {}, kernel {}, {} threads, CUDA {})", info["version"].get<std::string>(),
-                     info["build"].get<std::string>(), info["libtorch"].get<std::string>(), info["kernel"].get<std::string>(),
-                     info["threads"].get<int>(), info["cuda"].get<bool>() ? "yes" : "no");
+                     info["build"].get<std::string>(), info["libtorch"].get<std::string>(),
+                     info["kernel"].get<std::string>(), info["threads"].get<int>(),
+                     info["cuda"].get<bool>() ? "yes" : "no");
 }
 
 }  // namespace asr

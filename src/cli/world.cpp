@@ -38,7 +38,8 @@ const char* answer_type(const std::string& answer) {
 // One task and split in all formats; ids count up over the whole export.
 class Exporter {
  public:
-  Exporter(const Stream& stream, const Arguments& arguments, Progress& progress) : stream_(stream), arguments_(arguments), progress_(progress) {
+  Exporter(const Stream& stream, const Arguments& arguments, Progress& progress)
+      : stream_(stream), arguments_(arguments), progress_(progress) {
     make_folder(arguments.folder);
     make_folder(arguments.folder + "/images");
   }
@@ -55,11 +56,19 @@ class Exporter {
       write_file_atomically(arguments_.folder + "/" + file, encode_png(image.pixels.data(), image.size, image.size));
       const auto& q = sample.question;
       questions.push_back({{"image_id", id}, {"question", q.text}, {"question_id", id}});
-      annotations.push_back({{"image_id", id}, {"question_id", id}, {"question_type", spec.name}, {"answer_type", answer_type(q.answer)},
-                             {"multiple_choice_answer", q.answer}, {"answers", ten_answers(q)}});
-      conversations.push_back({{"id", std::to_string(id)}, {"image", file},
-                               {"conversations", {{{"from", "human"}, {"value", "<image>\n" + q.text}}, {{"from", "gpt"}, {"value", q.answer}}}}});
-      json row = {{"question_id", id}, {"image", file}, {"text", q.text}, {"answer", q.answer}, {"skill", q.skill}, {"concept", name_of(q.concept_shape)}};
+      annotations.push_back({{"image_id", id},
+                             {"question_id", id},
+                             {"question_type", spec.name},
+                             {"answer_type", answer_type(q.answer)},
+                             {"multiple_choice_answer", q.answer},
+                             {"answers", ten_answers(q)}});
+      conversations.push_back(
+          {{"id", std::to_string(id)},
+           {"image", file},
+           {"conversations",
+            {{{"from", "human"}, {"value", "<image>\n" + q.text}}, {{"from", "gpt"}, {"value", q.answer}}}}});
+      json row = {{"question_id", id},  {"image", file},    {"text", q.text},
+                  {"answer", q.answer}, {"skill", q.skill}, {"concept", name_of(q.concept_shape)}};
       if (!q.references.empty()) row["references"] = q.references;
       rows += row.dump() + "\n";
       progress_.advance();
@@ -76,10 +85,13 @@ class Exporter {
  private:
   static json ten_answers(const Question& q) {
     json list = json::array();
-    for (int i = 1; i <= 10; ++i) list.push_back({{"answer", q.answer}, {"answer_confidence", "yes"}, {"answer_id", i}});
+    for (int i = 1; i <= 10; ++i)
+      list.push_back({{"answer", q.answer}, {"answer_confidence", "yes"}, {"answer_id", i}});
     return list;
   }
-  void save(const std::string& name, const std::string& text) { write_file_atomically(arguments_.folder + "/" + name, text); }
+  void save(const std::string& name, const std::string& text) {
+    write_file_atomically(arguments_.folder + "/" + name, text);
+  }
 
   const Stream& stream_;
   const Arguments& arguments_;
@@ -102,9 +114,13 @@ void export_world(const Arguments& arguments, const Common& common) {
     for (int s = 0; s < kSplits; ++s) {
       const auto split = static_cast<Split>(s);
       if (counts[s] > 0) sizes[name_of(split)] = exporter.write(t, split, counts[s], false);
-      if (s == 1 && counts[s] > 0 && chosen.tasks[t].held_group >= 0) sizes["val_novel"] = exporter.write(t, split, counts[s], true);
+      if (s == 1 && counts[s] > 0 && chosen.tasks[t].held_group >= 0)
+        sizes["val_novel"] = exporter.write(t, split, counts[s], true);
     }
-    tasks.push_back({{"name", chosen.tasks[t].name}, {"metric", chosen.tasks[t].metric()}, {"domain", name_of(chosen.tasks[t].domain)}, {"samples", sizes}});
+    tasks.push_back({{"name", chosen.tasks[t].name},
+                     {"metric", chosen.tasks[t].metric()},
+                     {"domain", name_of(chosen.tasks[t].domain)},
+                     {"samples", sizes}});
   }
   progress.finish();
   const json index = {{"stream", chosen.name}, {"image_size", arguments.size}, {"tasks", tasks}};
@@ -132,10 +148,16 @@ void add_world_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("world", "the built-in procedural world of images and questions");
   command->require_subcommand(1);
   auto arguments = std::make_shared<Arguments>();
-  auto* write = command->add_subcommand("export", "write a stream as VQA JSON, LLaVA conversations, JSON lines and PNG images");
-  write->add_option("--stream", arguments->stream, "world-10 | world-sc | world-lt | world-cit | world-ucit | world-domain")->capture_default_str();
+  auto* write =
+      command->add_subcommand("export", "write a stream as VQA JSON, LLaVA conversations, JSON lines and PNG images");
+  write
+      ->add_option("--stream", arguments->stream,
+                   "world-10 | world-sc | world-lt | world-cit | world-ucit | world-domain")
+      ->capture_default_str();
   write->add_option("-o,--output", arguments->folder, "folder to write into; created if absent")->required();
-  const auto count = [&](const char* flag, int& value, const char* help) { write->add_option(flag, value, help)->capture_default_str()->check(CLI::Range(0, 1000000)); };
+  const auto count = [&](const char* flag, int& value, const char* help) {
+    write->add_option(flag, value, help)->capture_default_str()->check(CLI::Range(0, 1000000));
+  };
   count("--train", arguments->train, "training samples a task");
   count("--val", arguments->val, "validation samples a task");
   count("--test", arguments->test, "test samples a task");

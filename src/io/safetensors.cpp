@@ -19,11 +19,12 @@ struct DtypeRow {
   size_t bytes;
 };
 constexpr DtypeRow kDtypes[] = {
-    {Dtype::Bool, "BOOL", 1},        {Dtype::U8, "U8", 1},            {Dtype::I8, "I8", 1},   {Dtype::F8_E4M3, "F8_E4M3", 1},
-    {Dtype::F8_E5M2, "F8_E5M2", 1},  {Dtype::F8_E8M0, "F8_E8M0", 1},  {Dtype::U16, "U16", 2}, {Dtype::I16, "I16", 2},
-    {Dtype::F16, "F16", 2},          {Dtype::BF16, "BF16", 2},        {Dtype::U32, "U32", 4}, {Dtype::I32, "I32", 4},
-    {Dtype::F32, "F32", 4},          {Dtype::U64, "U64", 8},          {Dtype::I64, "I64", 8}, {Dtype::F64, "F64", 8},
-    {Dtype::C64, "C64", 8}};
+    {Dtype::Bool, "BOOL", 1},       {Dtype::U8, "U8", 1},           {Dtype::I8, "I8", 1},
+    {Dtype::F8_E4M3, "F8_E4M3", 1}, {Dtype::F8_E5M2, "F8_E5M2", 1}, {Dtype::F8_E8M0, "F8_E8M0", 1},
+    {Dtype::U16, "U16", 2},         {Dtype::I16, "I16", 2},         {Dtype::F16, "F16", 2},
+    {Dtype::BF16, "BF16", 2},       {Dtype::U32, "U32", 4},         {Dtype::I32, "I32", 4},
+    {Dtype::F32, "F32", 4},         {Dtype::U64, "U64", 8},         {Dtype::I64, "I64", 8},
+    {Dtype::F64, "F64", 8},         {Dtype::C64, "C64", 8}};
 
 constexpr uint64_t kMaxHeader = 100u << 20;  // the format's own limit
 constexpr size_t kMaxRank = 16;
@@ -50,12 +51,14 @@ json parse_header(const char* begin, const char* end, const std::string& path) {
   try {
     return json::parse(begin, end, watch);
   } catch (const json::exception& error) {
-    fail(path, ": header is not valid JSON (byte ", 8, " on): ", printable(error.what(), 120), "; is this a safetensors file?");
+    fail(path, ": header is not valid JSON (byte ", 8, " on): ", printable(error.what(), 120),
+         "; is this a safetensors file?");
   }
 }
 
 uint64_t as_size(const json& value, const std::string& path, const std::string& name, const char* what) {
-  check(value.is_number_unsigned(), path, ": tensor '", printable(name), "' has a ", what, " that is not a whole number >= 0");
+  check(value.is_number_unsigned(), path, ": tensor '", printable(name), "' has a ", what,
+        " that is not a whole number >= 0");
   return value.get<uint64_t>();
 }
 
@@ -67,12 +70,14 @@ TensorView parse_entry(const std::string& name, const json& entry, ByteSpan data
   TensorView view;
   view.name = name;
   const auto spelled = entry.at("dtype").get<std::string>();
-  const auto row = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& r) { return r.name == spelled; });
+  const auto row =
+      std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& r) { return r.name == spelled; });
   check(row != std::end(kDtypes), path, ": tensor '", shown, "' has unknown dtype '", printable(spelled), "'");
   view.dtype = row->dtype;
 
   const auto& shape = entry.at("shape");
-  check(shape.is_array() && shape.size() <= kMaxRank, path, ": tensor '", shown, "' has a shape that is no list of at most ", kMaxRank, " sizes");
+  check(shape.is_array() && shape.size() <= kMaxRank, path, ": tensor '", shown,
+        "' has a shape that is no list of at most ", kMaxRank, " sizes");
   bool empty = false;
   for (const auto& size : shape) {
     const uint64_t extent = as_size(size, path, name, "size");
@@ -80,25 +85,32 @@ TensorView parse_entry(const std::string& name, const json& entry, ByteSpan data
     empty = empty || extent == 0;
     view.shape.push_back(static_cast<int64_t>(extent));
   }
-  int64_t bytes = static_cast<int64_t>(row->bytes);  // of the sizes that are not 0, so that an empty tensor's are checked too
+  int64_t bytes =
+      static_cast<int64_t>(row->bytes);  // of the sizes that are not 0, so that an empty tensor's are checked too
   for (int64_t extent : view.shape)
-    check(!__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes), path, ": tensor '", shown, "' has an absurd shape");
+    check(!__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes), path, ": tensor '", shown,
+          "' has an absurd shape");
   if (empty) bytes = 0;
 
   const auto& offsets = entry.at("data_offsets");
   check(offsets.is_array() && offsets.size() == 2, path, ": tensor '", shown, "' needs two data_offsets");
   const uint64_t begin = as_size(offsets[0], path, name, "offset"), end = as_size(offsets[1], path, name, "offset");
-  check(begin <= end && end <= data.size, path, ": tensor '", shown, "' lies outside the file (bytes ", begin, "..", end, " of ", data.size,
-        "); the file may be truncated");
-  check(end - begin == static_cast<uint64_t>(bytes), path, ": tensor '", shown, "' needs ", bytes, " bytes for its shape but has ", end - begin);
+  check(begin <= end && end <= data.size, path, ": tensor '", shown, "' lies outside the file (bytes ", begin, "..",
+        end, " of ", data.size, "); the file may be truncated");
+  check(end - begin == static_cast<uint64_t>(bytes), path, ": tensor '", shown, "' needs ", bytes,
+        " bytes for its shape but has ", end - begin);
   view.data = {data.data + begin, static_cast<size_t>(bytes)};
   return view;
 }
 
 }  // namespace
 
-const char* dtype_name(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].name; }
-size_t dtype_bytes(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].bytes; }
+const char* dtype_name(Dtype dtype) {
+  return kDtypes[static_cast<size_t>(dtype)].name;
+}
+size_t dtype_bytes(Dtype dtype) {
+  return kDtypes[static_cast<size_t>(dtype)].bytes;
+}
 
 const TensorView* Safetensors::find(const std::string& name) const {
   for (const auto& tensor : tensors)
@@ -144,10 +156,12 @@ Safetensors parse_safetensors(ByteSpan bytes, const std::string& path) {
   const uint8_t* cursor = data.data;
   for (const auto& tensor : out.tensors) {
     check(tensor.data.data >= cursor, path, ": tensor '", printable(tensor.name), "' overlaps the one before it");
-    check(tensor.data.data == cursor, path, ": ", tensor.data.data - cursor, " unused bytes before tensor '", printable(tensor.name), "'");
+    check(tensor.data.data == cursor, path, ": ", tensor.data.data - cursor, " unused bytes before tensor '",
+          printable(tensor.name), "'");
     cursor = tensor.data.data + tensor.data.size;
   }
-  check(cursor == data.data + data.size, path, ": ", data.data + data.size - cursor, " bytes after the last tensor; header and file disagree");
+  check(cursor == data.data + data.size, path, ": ", data.data + data.size - cursor,
+        " bytes after the last tensor; header and file disagree");
   return out;
 }
 
@@ -158,7 +172,8 @@ Safetensors read_safetensors(const std::string& path) {
   return out;
 }
 
-std::string safetensors_checksum(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata) {
+std::string safetensors_checksum(const std::vector<TensorView>& tensors,
+                                 const std::map<std::string, std::string>& metadata) {
   std::vector<const TensorView*> order;
   for (const auto& tensor : tensors) order.push_back(&tensor);
   std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->name < b->name; });
@@ -194,7 +209,8 @@ void write_safetensors(const std::string& path, const std::vector<TensorView>& t
   std::vector<const TensorView*> order;
   for (const auto& tensor : tensors) order.push_back(&tensor);
   // Widest types first: without gaps, which the format forbids, every tensor is then aligned.
-  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto* a, auto* b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
 
   json header = json::object();
   auto stamped = metadata;
@@ -204,7 +220,8 @@ void write_safetensors(const std::string& path, const std::vector<TensorView>& t
   for (const auto* tensor : order) {
     check(!header.contains(tensor->name), path, ": tensor '", tensor->name, "' is to be written twice");
     const uint64_t end = offset + tensor->data.size;
-    header[tensor->name] = {{"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
+    header[tensor->name] = {
+        {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();

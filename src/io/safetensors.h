@@ -15,7 +15,7 @@ namespace asr {
 
 enum class Dtype { Bool, U8, I8, F8_E4M3, F8_E5M2, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, C64 };
 
-const char* dtype_name(Dtype dtype);   // as the format spells it: "BF16"
+const char* dtype_name(Dtype dtype);  // as the format spells it: "BF16"
 size_t dtype_bytes(Dtype dtype);
 
 // Where one tensor lies; `data` points into the mapped file.
@@ -55,7 +55,8 @@ void write_safetensors(const std::string& path, const std::vector<TensorView>& t
                        const std::map<std::string, std::string>& metadata);
 
 // The checksum as it must stand in the file's metadata.
-std::string safetensors_checksum(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata);
+std::string safetensors_checksum(const std::vector<TensorView>& tensors,
+                                 const std::map<std::string, std::string>& metadata);
 
 // Fails when the file carries no checksum or another one than its content gives.
 void verify_checksum(const Safetensors& file);

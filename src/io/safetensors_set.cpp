@@ -39,7 +39,8 @@ std::map<std::string, std::string> read_weight_map(const std::string& path) {
     check(shard.is_string(), path, ": weight_map entry '", printable(name), "' is not a file name");
     const auto file = shard.get<std::string>();
     // A shard lies beside its index; a path that leads elsewhere is not followed.
-    check(!file.empty() && file.find('/') == std::string::npos && file != "..", path, ": shard name '", printable(file), "' must be a plain file name");
+    check(!file.empty() && file.find('/') == std::string::npos && file != "..", path, ": shard name '", printable(file),
+          "' must be a plain file name");
     out[name] = file;
   }
   check(!out.empty(), path, ": weight_map is empty");
@@ -60,11 +61,12 @@ SafetensorsSet read_indexed(const std::string& index) {
   for (const auto& shard : set.shards)
     for (const auto& tensor : shard.tensors) {
       const auto listed = weight_map.find(tensor.name);
-      check(listed != weight_map.end() && folder + listed->second == shard.path, shard.path, ": tensor '", printable(tensor.name),
-            "' is not listed for this shard in ", index);
+      check(listed != weight_map.end() && folder + listed->second == shard.path, shard.path, ": tensor '",
+            printable(tensor.name), "' is not listed for this shard in ", index);
       set.tensors[tensor.name] = &tensor;
     }
-  for (const auto& [name, file] : weight_map) check(set.tensors.count(name), index, ": tensor '", printable(name), "' is not in shard '", file, "'");
+  for (const auto& [name, file] : weight_map)
+    check(set.tensors.count(name), index, ": tensor '", printable(name), "' is not in shard '", file, "'");
   return set;
 }
 

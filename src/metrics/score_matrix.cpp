@@ -26,8 +26,10 @@ std::vector<std::string> split_csv_line(const std::string& line, const std::stri
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quoted) {
-      if (c != '"') field += c;
-      else if (i + 1 < line.size() && line[i + 1] == '"') field += '"', ++i;
+      if (c != '"')
+        field += c;
+      else if (i + 1 < line.size() && line[i + 1] == '"')
+        field += '"', ++i;
       else {
         quoted = false;
         const size_t next = line.find_first_not_of(" \t\r", i + 1);
@@ -49,7 +51,8 @@ std::vector<std::string> split_csv_line(const std::string& line, const std::stri
 double parse_cell(const std::string& text, const std::string& place, const std::string& task) {
   if (text.empty()) return kEmpty;
   double value = 0;
-  check(parse_double(text, value), place, ": score '", printable(text), "' of task '", printable(task), "' is not a number; leave unseen cells empty");
+  check(parse_double(text, value), place, ": score '", printable(text), "' of task '", printable(task),
+        "' is not a number; leave unseen cells empty");
   check(value >= 0 && value <= 100, place, ": score ", value, " of task '", printable(task), "' is outside 0..100");
   return value;
 }
@@ -94,23 +97,29 @@ ScoreMatrix parse_score_csv(const std::string& text, const std::string& path, st
   for (size_t i = 1; i < lines.size(); ++i) {
     const auto& place = lines[i].place;
     const auto fields = split_csv_line(lines[i].text, place);
-    check(fields.size() == tasks + 1, place, ": has ", fields.size() - 1, " scores but the header names ", tasks, " tasks");
+    check(fields.size() == tasks + 1, place, ": has ", fields.size() - 1, " scores but the header names ", tasks,
+          " tasks");
     int64_t stage = 0;
     check(parse_int(fields[0], stage), place, ": first column '", printable(fields[0]), "' is not a stage number");
     const bool zero_shot = stage == 0 && i == 1;
-    check(zero_shot || stage == matrix.stages() + 1, place, ": stage ", stage, " is out of order; expected ", matrix.stages() + 1);
+    check(zero_shot || stage == matrix.stages() + 1, place, ": stage ", stage, " is out of order; expected ",
+          matrix.stages() + 1);
     check(zero_shot || stage <= static_cast<int64_t>(tasks), place, ": more stages than tasks");
     std::vector<double> row(tasks, kEmpty);
     for (size_t b = 0; b < tasks; ++b) {
       const double value = parse_cell(fields[b + 1], place, matrix.tasks[b]);
       const bool seen = static_cast<int64_t>(b) < stage;
-      check(!seen || !std::isnan(value), place, ": score of task '", printable(matrix.tasks[b]), "' is missing after stage ", stage);
+      check(!seen || !std::isnan(value), place, ": score of task '", printable(matrix.tasks[b]),
+            "' is missing after stage ", stage);
       if (!seen && !zero_shot && !std::isnan(value))
-        warnings.push_back(cat(place, ": score of task '", printable(matrix.tasks[b]), "' ignored, it is not learnt before stage ", b + 1));
+        warnings.push_back(cat(place, ": score of task '", printable(matrix.tasks[b]),
+                               "' ignored, it is not learnt before stage ", b + 1));
       if (seen || zero_shot) row[b] = value;
     }
-    if (zero_shot) matrix.zero_shot = row;
-    else matrix.rows.push_back(row);
+    if (zero_shot)
+      matrix.zero_shot = row;
+    else
+      matrix.rows.push_back(row);
   }
   check(!matrix.rows.empty(), path, ": has no row for stage 1");
   return matrix;

@@ -16,16 +16,16 @@ struct ScoreMatrix {
 };
 
 struct MatrixScores {
-  double ap = 0;         // mean of the last row
-  double af_paper = 0;   // mean over b < M of the best score from stage b on minus the final one; >= 0
-  double af_vqacl = 0;   // the best over the rows before the last, so it can be negative
-  double last = 0;       // = ap, under the name of instruction tuning
-  double avg = 0;        // mean over stages of the mean over seen tasks
-  double bwt = 0;        // mean over b < M of final minus just-learnt
-  double mft = 0;        // mean just-learnt score
-  std::vector<double> plasticity, stability;       // m[a][a]; mean of row a
-  std::vector<std::vector<double>> interference;   // m[a][b] - best of column b; NaN where b > a
-};  // the forgetting figures are NaN for a single stage
+  double ap = 0;        // mean of the last row
+  double af_paper = 0;  // mean over b < M of the best score from stage b on minus the final one; >= 0
+  double af_vqacl = 0;  // the best over the rows before the last, so it can be negative
+  double last = 0;      // = ap, under the name of instruction tuning
+  double avg = 0;       // mean over stages of the mean over seen tasks
+  double bwt = 0;       // mean over b < M of final minus just-learnt
+  double mft = 0;       // mean just-learnt score
+  std::vector<double> plasticity, stability;      // m[a][a]; mean of row a
+  std::vector<std::vector<double>> interference;  // m[a][b] - best of column b; NaN where b > a
+};                                                // the forgetting figures are NaN for a single stage
 
 // Header "stage,task,...", then one row a stage, from 0 (or 1, without zero-shot); empty cells where
 // unseen. `warnings` receives what was ignored. Errors name path and line.

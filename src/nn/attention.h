@@ -5,9 +5,10 @@
 
 namespace asr {
 
-// q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key may be seen.
-// Causal: query t sits at position S - T + t and sees keys up to it.
-torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, const torch::Tensor& key_mask, bool causal);  // [B, heads, T, d]
+// q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key
+// may be seen. Causal: query t sits at position S - T + t and sees keys up to it.
+torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                     const torch::Tensor& key_mask, bool causal);  // [B, heads, T, d]
 
 torch::Tensor split_heads(const torch::Tensor& x, int64_t heads);  // [B, T, heads * d] -> [B, heads, T, d]
 torch::Tensor join_heads(const torch::Tensor& x);                  // and back

@@ -7,8 +7,9 @@
 
 namespace asr {
 
-torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
-                                 KvCache* cache, const TapRequest* tap, TapResult* tapped) const {
+torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions,
+                                 const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
+                                 TapResult* tapped) const {
   const auto& l = layers[layer];
   const auto q = rotate(split_heads(l.q(x, pass), config.heads), positions, config.rope_theta);
   auto k = rotate(split_heads(l.k(x, pass), config.kv_heads), positions, config.rope_theta);
@@ -25,13 +26,14 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const tor
   }
   if (tap && std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer))) {
     const int64_t group = config.heads / config.kv_heads;
-    tapped->layers.push_back(attention_rows(q, group == 1 ? k : k.repeat_interleave(group, 1), key_mask, /*causal=*/true, *tap));
+    tapped->layers.push_back(
+        attention_rows(q, group == 1 ? k : k.repeat_interleave(group, 1), key_mask, /*causal=*/true, *tap));
   }
   return l.o(join_heads(attend(q, k, v, key_mask, /*causal=*/true)), pass);
 }
 
-torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass, KvCache* cache,
-                                  const TapRequest* tap, TapResult* tapped) const {
+torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask,
+                                  const Pass& pass, KvCache* cache, const TapRequest* tap, TapResult* tapped) const {
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
   if (cache) cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
   for (size_t i = 0; i < layers.size(); ++i) {

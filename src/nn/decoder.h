@@ -35,12 +35,14 @@ class Decoder {
 
   // x [B, T, width] at `positions` [B, T]; mask [B, T] true at real tokens. With a cache, x continues what it holds.
   // `tap` fills `tapped` with rows of the layers asked for; only without a cache.
-  torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass, KvCache* cache = nullptr,
-                           const TapRequest* tap = nullptr, TapResult* tapped = nullptr) const;
+  torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
+                           KvCache* cache = nullptr, const TapRequest* tap = nullptr,
+                           TapResult* tapped = nullptr) const;
 
  private:
-  torch::Tensor attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass, KvCache* cache,
-                          const TapRequest* tap, TapResult* tapped) const;
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions,
+                          const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
+                          TapResult* tapped) const;
 };
 
 }  // namespace asr

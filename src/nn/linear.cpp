@@ -16,13 +16,16 @@ Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::G
   const int64_t out = linear.weight.size(0), in = linear.weight.size(1);
   // Drawn on the CPU, so that a run starts from the same adapters on every device.
   const auto a = at::randn({rank, in}, generator, at::CPU(at::kFloat)) / std::sqrt(static_cast<double>(in));
-  return {a.to(options).requires_grad_(), torch::zeros({out, rank}, options).requires_grad_(), alpha / static_cast<double>(rank)};
+  return {a.to(options).requires_grad_(), torch::zeros({out, rank}, options).requires_grad_(),
+          alpha / static_cast<double>(rank)};
 }
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {
   return x * (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt() * weight;
 }
 
-torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, eps); }
+torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {
+  return at::layer_norm(x, weight.sizes(), weight, bias, eps);
+}
 
 }  // namespace asr

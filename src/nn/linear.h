@@ -1,5 +1,5 @@
-// A linear map with low-rank experts added to a frozen weight: y = W x + b + sum_e s_e B_e A_e x. One adapter type serves every
-// method; switching the experts off gives the base model back, without a second copy of it.
+// A linear map with low-rank experts added to a frozen weight: y = W x + b + sum_e s_e B_e A_e x. One adapter type
+// serves every method; switching the experts off gives the base model back, without a second copy of it.
 #pragma once
 
 #include <torch/types.h>

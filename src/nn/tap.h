@@ -1,5 +1,5 @@
-// Looking at attention without forming it: a tap asks chosen layers for the rows of chosen query tokens. Those rows alone
-// are computed again from queries and keys, with the model's own mask, and stay differentiable.
+// Looking at attention without forming it: a tap asks chosen layers for the rows of chosen query tokens. Those rows
+// alone are computed again from queries and keys, with the model's own mask, and stay differentiable.
 #pragma once
 
 #include <torch/types.h>
@@ -15,12 +15,13 @@ struct TapRequest {
 };
 
 struct TapResult {
-  std::vector<torch::Tensor> layers;  // one a requested layer: [B, heads, T, V]
+  std::vector<torch::Tensor> layers;                                 // one a requested layer: [B, heads, T, V]
   torch::Tensor stacked() const { return torch::stack(layers, 1); }  // [B, L, heads, T, V]
 };
 
-// q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen; causal rows see keys up to
-// their own position.
-torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request);
+// q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen; causal rows
+// see keys up to their own position.
+torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
+                             const TapRequest& request);
 
 }  // namespace asr

@@ -22,12 +22,13 @@ struct VitLayer {
 class Vit {
  public:
   VitConfig config;
-  Linear patches;            // [width, 3 * patch * patch]
-  torch::Tensor positions;   // [grid * grid, width]
+  Linear patches;           // [width, 3 * patch * patch]
+  torch::Tensor positions;  // [grid * grid, width]
   std::vector<VitLayer> layers;
   LayerNorm final_norm;
 
-  torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass) const;  // [B, 3, H, W] -> [B, grid * grid, width]
+  torch::Tensor operator()(const torch::Tensor& pixels,
+                           const Pass& pass) const;  // [B, 3, H, W] -> [B, grid * grid, width]
 };
 
 }  // namespace asr

@@ -9,15 +9,19 @@
 namespace asr {
 
 const std::vector<std::string>& skill_names() {
-  static const std::vector<std::string> names = {"count",    "color",   "location", "compare-number", "compare-attribute",
-                                                 "existence", "relation", "spatial",  "read",           "attribute",
-                                                 "fine-grained", "grounding", "activity", "object",      "other"};
+  static const std::vector<std::string> names = {
+      "count", "color",     "location",     "compare-number", "compare-attribute", "existence", "relation", "spatial",
+      "read",  "attribute", "fine-grained", "grounding",      "activity",          "object",    "other"};
   return names;
 }
 
 int skill_index(const std::string& name) {
-  static const std::map<std::string, std::string> aliases = {{"counting", "count"},     {"colour", "color"},   {"locate", "location"},
-                                                             {"reading", "read"},       {"OCR", "read"},       {"ocr", "read"},
+  static const std::map<std::string, std::string> aliases = {{"counting", "count"},
+                                                             {"colour", "color"},
+                                                             {"locate", "location"},
+                                                             {"reading", "read"},
+                                                             {"OCR", "read"},
+                                                             {"ocr", "read"},
                                                              {"comparison", "compare-attribute"}};
   const auto alias = aliases.find(name);
   const auto& names = skill_names();

@@ -7,42 +7,50 @@ namespace asr {
 namespace {
 
 void check_shapes(const torch::Tensor& attention, const torch::Tensor& weights, const FrequencyPlane& plane) {
-  check(attention.dim() == 6, "attention has shape ", shape_text(attention.sizes()), "; expected [B, L, heads, T, H, W]");
+  check(attention.dim() == 6, "attention has shape ", shape_text(attention.sizes()),
+        "; expected [B, L, heads, T, H, W]");
   check(attention.numel() > 0, "attention is empty: shape ", shape_text(attention.sizes()));
-  check(attention.scalar_type() == at::kFloat || attention.scalar_type() == at::kDouble, "attention must be float32 or float64");
-  check(weights.dim() == 2 && weights.size(0) == attention.size(0) && weights.size(1) == attention.size(3), "token weights have shape ",
-        shape_text(weights.sizes()), " but attention has ", attention.size(0), " samples of ", attention.size(3), " tokens");
-  check(attention.size(4) == plane.height && attention.size(5) == plane.width, "attention grid is ", attention.size(4), "x", attention.size(5),
-        " but the encoder was made for ", plane.height, "x", plane.width);
+  check(attention.scalar_type() == at::kFloat || attention.scalar_type() == at::kDouble,
+        "attention must be float32 or float64");
+  check(weights.dim() == 2 && weights.size(0) == attention.size(0) && weights.size(1) == attention.size(3),
+        "token weights have shape ", shape_text(weights.sizes()), " but attention has ", attention.size(0),
+        " samples of ", attention.size(3), " tokens");
+  check(attention.size(4) == plane.height && attention.size(5) == plane.width, "attention grid is ", attention.size(4),
+        "x", attention.size(5), " but the encoder was made for ", plane.height, "x", plane.width);
 }
 
 }  // namespace
 
 torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor& valid) {
-  check(functional.dim() == 2 && functional.sizes() == valid.sizes(), "functional ", shape_text(functional.sizes()), " and valid ",
-        shape_text(valid.sizes()), " must both be [B, T]");
+  check(functional.dim() == 2 && functional.sizes() == valid.sizes(), "functional ", shape_text(functional.sizes()),
+        " and valid ", shape_text(valid.sizes()), " must both be [B, T]");
   for (const auto* mask : {&functional, &valid})
-    check(!mask->is_floating_point() || mask->isnan().any().item<bool>() == false, "a token mask holds NaN; use 0 and 1");
+    check(!mask->is_floating_point() || mask->isnan().any().item<bool>() == false,
+          "a token mask holds NaN; use 0 and 1");
   const auto usable = valid.ne(0);
   const auto chosen = functional.ne(0).logical_and(usable);
   const auto fallback = chosen.any(1, /*keepdim=*/true).logical_not().logical_and(usable);
   const auto mask = chosen.logical_or(fallback).to(at::kDouble);
   const auto count = mask.sum(1, /*keepdim=*/true);
   const auto empty = count.eq(0).flatten().nonzero();
-  check(empty.numel() == 0, "sample ", empty.numel() ? empty[0].item<int64_t>() : 0, " has no valid token; every sample needs at least one");
+  check(empty.numel() == 0, "sample ", empty.numel() ? empty[0].item<int64_t>() : 0,
+        " has no valid token; every sample needs at least one");
   return mask / count;
 }
 
-SpectralEncoder::SpectralEncoder(int64_t height, int64_t width, const SpectralOptions& options, Implementation implementation)
+SpectralEncoder::SpectralEncoder(int64_t height, int64_t width, const SpectralOptions& options,
+                                 Implementation implementation)
     : options_(options), implementation_(implementation), plane_(make_frequency_plane(height, width, options)) {
   // The fused tables grow with grid x bins; a grid that no vision model has takes the reference instead.
   const bool fits = height * width * (options.radial_bins + options.angular_bins) <= (int64_t(1) << 24);
-  check(fits || implementation != Implementation::fused, "grid of ", height, "x", width, " with these bins is too large for the fused implementation");
+  check(fits || implementation != Implementation::fused, "grid of ", height, "x", width,
+        " with these bins is too large for the fused implementation");
   if (fits && implementation != Implementation::reference) fused_ = make_fused_plan(plane_, options);
 }
 
 bool SpectralEncoder::use_fused(const torch::Tensor& attention) const {
-  check(implementation_ != Implementation::fused || attention.is_cpu(), "the fused implementation runs on the CPU; use automatic or reference");
+  check(implementation_ != Implementation::fused || attention.is_cpu(),
+        "the fused implementation runs on the CPU; use automatic or reference");
   return fused_ && attention.is_cpu();
 }
 
@@ -78,11 +86,13 @@ void check_attention(const torch::Tensor& attention, const torch::Tensor& weight
     const auto found = bad.nonzero();
     if (found.numel() == 0) return;
     const auto at = found[0];
-    fail("attention of sample ", at[0].item<int64_t>(), ", layer ", at[1].item<int64_t>(), ", head ", at[2].item<int64_t>(), " ", what);
+    fail("attention of sample ", at[0].item<int64_t>(), ", layer ", at[1].item<int64_t>(), ", head ",
+         at[2].item<int64_t>(), " ", what);
   };
   name(attention.isfinite().logical_not(), "holds NaN or infinite values");
   name(attention.lt(0), "holds negative values; attention must be >= 0");
-  const auto sums = attention.sum({4, 5}) * weights.to(attention.options()).view({weights.size(0), 1, 1, weights.size(1)});
+  const auto sums =
+      attention.sum({4, 5}) * weights.to(attention.options()).view({weights.size(0), 1, 1, weights.size(1)});
   name(sums.sum(3).isfinite().logical_not(), "is so large that its sum overflows");
   name(sums.sum(3).eq(0), "is all zero on the tokens used; a map without mass has no spectrum");
 }

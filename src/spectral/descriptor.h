@@ -68,11 +68,13 @@ torch::Tensor angular_part(const torch::Tensor& descriptor, const SpectralOption
 void check_attention(const torch::Tensor& attention, const torch::Tensor& weights);
 
 // The two implementations, for SpectralEncoder and for tests of their agreement.
-SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Tensor& weights, const FrequencyPlane& plane,
-                                 const SpectralOptions& options);
-torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights, const SpectralOptions& options);
+SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Tensor& weights,
+                                 const FrequencyPlane& plane, const SpectralOptions& options);
+torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights,
+                             const SpectralOptions& options);
 std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, const SpectralOptions& options);
-torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights, const std::shared_ptr<const FusedPlan>& plan);
+torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights,
+                               const std::shared_ptr<const FusedPlan>& plan);
 SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan);
 const char* fused_kernel_name();  // the instruction set chosen for this CPU
 

@@ -25,12 +25,15 @@ using kernel::Tables;
 template <class Real>
 Functions<Real> choose_kernel() {
   const auto pick = [](Functions<float> (*single)(), Functions<double> (*full)()) {
-    if constexpr (std::is_same_v<Real, float>) return (void)full, single();
-    else return (void)single, full();
+    if constexpr (std::is_same_v<Real, float>)
+      return (void)full, single();
+    else
+      return (void)single, full();
   };
   const char* variable = std::getenv("ASR_KERNEL");
   const std::string wanted = variable ? variable : "";
-  check(wanted.empty() || wanted == "portable" || wanted == "avx2", "ASR_KERNEL=", wanted, " is unknown; use portable or avx2, or leave it unset");
+  check(wanted.empty() || wanted == "portable" || wanted == "avx2", "ASR_KERNEL=", wanted,
+        " is unknown; use portable or avx2, or leave it unset");
 #ifdef ASR_HAVE_KERNEL_avx2
   const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   check(able || wanted != "avx2", "ASR_KERNEL=avx2: this CPU lacks it; leave the variable unset");
@@ -60,8 +63,12 @@ struct PlanTables {
 constexpr double kTwoPi = 6.28318530717958647692;
 
 // Reduced modulo N first: cos of a large multiple would lose digits.
-double cosine(int64_t product, int64_t n) { return std::cos(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n)); }
-double sine(int64_t product, int64_t n) { return std::sin(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n)); }
+double cosine(int64_t product, int64_t n) {
+  return std::cos(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n));
+}
+double sine(int64_t product, int64_t n) {
+  return std::sin(kTwoPi * static_cast<double>(product % n) / static_cast<double>(n));
+}
 
 template <class Real>
 PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions& o) {
@@ -141,8 +148,10 @@ struct FusedPlan : torch::CustomClassHolder {
 
   template <class Real>
   const PlanTables<Real>& tables() const {
-    if constexpr (std::is_same_v<Real, float>) return single;
-    else return full;
+    if constexpr (std::is_same_v<Real, float>)
+      return single;
+    else
+      return full;
   }
 };
 
@@ -161,18 +170,25 @@ struct Heads {
     const bool dense = from.stride(5) == 1 && from.stride(4) == from.size(5);
     attention = dense ? from : from.contiguous();
     weights = token_weights.to(from.scalar_type()).contiguous();
-    batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3), cells = from.size(4) * from.size(5);
+    batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3),
+    cells = from.size(4) * from.size(5);
     stream = from.numel() * from.element_size() > kCacheBytes;
   }
   int64_t per_sample() const { return layers * heads; }
   int64_t count() const { return batch * per_sample(); }
   const Real* maps(int64_t i) const {
     const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
-    return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) + h * attention.stride(2);
+    return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) +
+           h * attention.stride(2);
   }
   HeadInput<Real> input(int64_t i, int64_t end) const {
     const Real* next = i + 1 < end ? maps(i + 1) : nullptr;
-    return {maps(i), attention.stride(3), weights.template data_ptr<Real>() + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
+    return {maps(i),
+            attention.stride(3),
+            weights.template data_ptr<Real>() + i / per_sample() * tokens,
+            static_cast<int>(tokens),
+            next,
+            stream};
   }
   // Runs work(input, i, scratch) for every head, spread over threads.
   template <class Work>
@@ -214,7 +230,8 @@ struct ForwardResult {
 };
 
 template <class Real>
-ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan, Real* map, Real* power) {
+ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan,
+                          Real* map, Real* power) {
   const Heads<Real> heads(attention, weights);
   const auto& tables = plan.tables<Real>();
   const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
@@ -226,7 +243,8 @@ ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& w
   Real* head = out.head.data_ptr<Real>();
   auto* peak = out.peak.data_ptr<int64_t>();
   heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
-    const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr, power ? power + i * heads.cells : nullptr};
+    const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr,
+                              power ? power + i * heads.cells : nullptr};
     tables.functions.forward(tables.view, input, to, scratch);
   });
   aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.data_ptr<Real>());
@@ -235,7 +253,8 @@ ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& w
 
 // dL/dhead of layer-head row `x`, from the gradient of mean and second moment.
 template <class Real>
-void pull_head(const Real* x, const Real* descriptor, const Real* grad, int64_t J, int64_t D0, SecondMoment form, Real* out) {
+void pull_head(const Real* x, const Real* descriptor, const Real* grad, int64_t J, int64_t D0, SecondMoment form,
+               Real* out) {
   const Real share = Real(1) / static_cast<Real>(J);
   for (int64_t i = 0; i < D0; ++i) {
     const Real centred = x[i] - descriptor[i], second = descriptor[D0 + i];
@@ -253,7 +272,8 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
   const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
   const auto grad_descriptor = grad.to(attention.scalar_type()).contiguous();
   auto out = torch::empty(attention.sizes(), attention.options().requires_grad(false));
-  const Real *head = saved.head.data_ptr<Real>(), *descriptor = saved.descriptor.data_ptr<Real>(), *pull = grad_descriptor.data_ptr<Real>();
+  const Real *head = saved.head.data_ptr<Real>(), *descriptor = saved.descriptor.data_ptr<Real>(),
+             *pull = grad_descriptor.data_ptr<Real>();
   const auto* peak = saved.peak.data_ptr<int64_t>();
   Real* to = out.data_ptr<Real>();
   heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
@@ -261,28 +281,32 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
     const Real* row = head + i * (D0 + kKept);
     std::vector<Real> grad_head(D0);
     pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head.data());
-    tables.functions.backward(tables.view, input, row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells, scratch);
+    tables.functions.backward(tables.view, input, row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells,
+                              scratch);
   });
   return out;
 }
 
 struct DescriptorFunction : torch::autograd::Function<DescriptorFunction> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& attention, const torch::Tensor& weights,
-                               const c10::intrusive_ptr<FusedPlan>& plan) {
-    const auto result = attention.scalar_type() == at::kFloat ? run_forward<float>(attention, weights, *plan, nullptr, nullptr)
-                                                              : run_forward<double>(attention, weights, *plan, nullptr, nullptr);
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& attention,
+                               const torch::Tensor& weights, const c10::intrusive_ptr<FusedPlan>& plan) {
+    const auto result = attention.scalar_type() == at::kFloat
+                            ? run_forward<float>(attention, weights, *plan, nullptr, nullptr)
+                            : run_forward<double>(attention, weights, *plan, nullptr, nullptr);
     context->save_for_backward({attention, weights, result.head, result.peak, result.descriptor});
     context->saved_data["plan"] = c10::IValue::make_capsule(plan);
     return result.descriptor;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
     const auto holder = context->saved_data["plan"].toCapsule();
     const auto& plan = static_cast<const FusedPlan&>(*holder);
     const ForwardResult result{saved[2], saved[3], saved[4]};
-    const auto grad = saved[0].scalar_type() == at::kFloat ? run_backward<float>(saved[0], saved[1], result, grads[0], plan)
-                                                           : run_backward<double>(saved[0], saved[1], result, grads[0], plan);
+    const auto grad = saved[0].scalar_type() == at::kFloat
+                          ? run_backward<float>(saved[0], saved[1], result, grads[0], plan)
+                          : run_backward<double>(saved[0], saved[1], result, grads[0], plan);
     return {grad, torch::Tensor(), torch::Tensor()};
   }
 };
@@ -308,15 +332,19 @@ std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, co
   return {holder.get(), [holder](const FusedPlan*) {}};  // shared_ptr outside, intrusive inside autograd
 }
 
-torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights, const std::shared_ptr<const FusedPlan>& plan) {
+torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights,
+                               const std::shared_ptr<const FusedPlan>& plan) {
   const auto held = c10::intrusive_ptr<FusedPlan>::reclaim_copy(const_cast<FusedPlan*>(plan.get()));
   return DescriptorFunction::apply(attention, weights, held);
 }
 
 SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
-  return attention.scalar_type() == at::kFloat ? details_as<float>(attention, weights, plan) : details_as<double>(attention, weights, plan);
+  return attention.scalar_type() == at::kFloat ? details_as<float>(attention, weights, plan)
+                                               : details_as<double>(attention, weights, plan);
 }
 
-const char* fused_kernel_name() { return choose_kernel<float>().name; }
+const char* fused_kernel_name() {
+  return choose_kernel<float>().name;
+}
 
 }  // namespace asr

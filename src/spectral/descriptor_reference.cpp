@@ -36,19 +36,23 @@ std::vector<int64_t> half_plane_index(int64_t height, int64_t width) {
 }
 
 torch::Tensor power_plane(const torch::Tensor& map, const FrequencyPlane& plane, const SpectralOptions& o) {
-  const auto wave = at::view_as_real(at::fft_rfft2(map, none, {-2, -1}, o.fft_norm == FftNorm::ortho ? "ortho" : "backward"));
+  const auto wave =
+      at::view_as_real(at::fft_rfft2(map, none, {-2, -1}, o.fft_norm == FftNorm::ortho ? "ortho" : "backward"));
   const auto half = wave.square().sum(-1).flatten(-2);  // [B, J, H * (W/2+1)]
   return half.index_select(-1, index_table(half_plane_index(plane.height, plane.width), map.device()));
 }
 
 // [H*W, bins] of bin weights, so that a histogram is one matrix product.
-torch::Tensor bin_matrix(const FrequencyPlane& plane, const SpectralOptions& o, bool radial, const at::TensorOptions& options) {
+torch::Tensor bin_matrix(const FrequencyPlane& plane, const SpectralOptions& o, bool radial,
+                         const at::TensorOptions& options) {
   const auto cells = static_cast<int64_t>(plane.radius.size());
   auto out = torch::zeros({cells, radial ? o.radial_bins : o.angular_bins}, at::kDouble);
   auto entry = out.accessor<double, 2>();
   for (int64_t i = 0; i < cells; ++i) {
-    if (radial) entry[i][plane.radial_bin[i]] = plane.radial_weight(i, o);
-    else entry[i][plane.angular_bin[i]] = plane.angular_weight(i, o);
+    if (radial)
+      entry[i][plane.radial_bin[i]] = plane.radial_weight(i, o);
+    else
+      entry[i][plane.angular_bin[i]] = plane.angular_weight(i, o);
   }
   return out.to(options);
 }
@@ -81,7 +85,8 @@ torch::Tensor head_moments(const torch::Tensor& head, SecondMoment form) {
 }  // namespace
 
 torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights, const SpectralOptions& o) {
-  const auto w = weights.to(attention.options().requires_grad(false)).view({weights.size(0), 1, 1, weights.size(1), 1, 1});
+  const auto w =
+      weights.to(attention.options().requires_grad(false)).view({weights.size(0), 1, 1, weights.size(1), 1, 1});
   auto tokens = attention;
   // Unused tokens may hold anything, NaN too; a product with weight 0 would let it through.
   if (w.eq(0).any().item<bool>()) tokens = at::where(w.gt(0), tokens, torch::zeros({}, w.options()));
@@ -90,8 +95,8 @@ torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor
   return map / guarded(map.sum({-2, -1}, /*keepdim=*/true), o);
 }
 
-SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Tensor& weights, const FrequencyPlane& plane,
-                                 const SpectralOptions& o) {
+SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Tensor& weights,
+                                 const FrequencyPlane& plane, const SpectralOptions& o) {
   SpectrumDetails out;
   const auto options = attention.options().requires_grad(false);
   out.map = maps_reference(attention, weights, o);
@@ -108,7 +113,8 @@ SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Te
   auto peak_power = power.gather(-1, out.peak.unsqueeze(-1)).squeeze(-1);
   if (o.peak_power == PeakPower::fraction) peak_power = peak_power / guarded(power.sum(-1), o);
 
-  out.head_descriptor = at::cat({r, d, a, peak_radius.unsqueeze(-1), peak_angle.unsqueeze(-1), peak_power.unsqueeze(-1)}, -1);
+  out.head_descriptor =
+      at::cat({r, d, a, peak_radius.unsqueeze(-1), peak_angle.unsqueeze(-1), peak_power.unsqueeze(-1)}, -1);
   out.descriptor = head_moments(out.head_descriptor, o.second_moment);
   out.power = power.view_as(out.map);
   return out;

@@ -14,7 +14,9 @@ void check_sizes(const Vector& a, const Vector& b, const char* what) {
   check(a.size() == b.size() && !a.empty(), what, " have ", a.size(), " and ", b.size(), " entries");
 }
 
-double square(double x) { return x * x; }
+double square(double x) {
+  return x * x;
+}
 
 double relative_entropy(const Vector& p, const Vector& q) {
   double sum = 0;
@@ -39,7 +41,8 @@ double jensen_shannon(const Vector& p, const Vector& q) {
   return (relative_entropy(p, middle) + relative_entropy(q, middle)) / 2;
 }
 
-double spectral_drift(const Vector& radial_old, const Vector& radial_new, const Vector& angular_old, const Vector& angular_new, double eta) {
+double spectral_drift(const Vector& radial_old, const Vector& radial_new, const Vector& angular_old,
+                      const Vector& angular_new, double eta) {
   return jensen_shannon(radial_old, radial_new) + eta * jensen_shannon(angular_old, angular_new);
 }
 
@@ -47,7 +50,8 @@ double high_frequency_loss(const Vector& radial_old, const Vector& radial_new, d
   check_sizes(radial_old, radial_new, "radial spectra");
   double sum = 0;
   for (size_t k = 0; k < radial_old.size(); ++k)
-    if ((static_cast<double>(k) + 0.5) / static_cast<double>(radial_old.size()) > rho0) sum += radial_old[k] - radial_new[k];
+    if ((static_cast<double>(k) + 0.5) / static_cast<double>(radial_old.size()) > rho0)
+      sum += radial_old[k] - radial_new[k];
   return sum;
 }
 
@@ -58,12 +62,15 @@ double whitened_w2(const Gaussian& now, const Gaussian& old, const Vector& metri
   double sum = 0;
   for (size_t i = 0; i < now.mean.size(); ++i) {
     check(metric_variance[i] > 0, "variance ", i, " is zero; floor it before measuring drift");
-    sum += (square(now.mean[i] - old.mean[i]) + square(std::sqrt(now.variance[i]) - std::sqrt(old.variance[i]))) / metric_variance[i];
+    sum += (square(now.mean[i] - old.mean[i]) + square(std::sqrt(now.variance[i]) - std::sqrt(old.variance[i]))) /
+           metric_variance[i];
   }
   return std::sqrt(sum);
 }
 
-double gaussian_drift(const Gaussian& now, const Gaussian& old) { return whitened_w2(now, old, old.variance); }
+double gaussian_drift(const Gaussian& now, const Gaussian& old) {
+  return whitened_w2(now, old, old.variance);
+}
 
 MemoryError memory_error(const Gaussian& ideal, const Gaussian& stored) {
   check_sizes(ideal.mean, stored.mean, "means");
@@ -77,7 +84,8 @@ MemoryError memory_error(const Gaussian& ideal, const Gaussian& stored) {
     out.rho = std::max(out.rho, std::abs(deviation));
   }
   out.a = std::sqrt(a2), out.b = std::sqrt(b2);
-  out.xi = out.rho < 1 ? std::sqrt(a2 + b2 / square(1 + std::sqrt(1 - out.rho))) : std::numeric_limits<double>::infinity();
+  out.xi =
+      out.rho < 1 ? std::sqrt(a2 + b2 / square(1 + std::sqrt(1 - out.rho))) : std::numeric_limits<double>::infinity();
   return out;
 }
 
@@ -105,7 +113,8 @@ double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& fit) 
   const size_t n = samples.size();
   double sum = 0;
   Vector quantiles(n), column(n);
-  for (size_t i = 0; i < n; ++i) quantiles[i] = normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n));
+  for (size_t i = 0; i < n; ++i)
+    quantiles[i] = normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n));
   for (size_t d = 0; d < fit.mean.size(); ++d) {
     if (fit.variance[d] <= 0) continue;  // a constant coordinate is its own Gaussian
     for (size_t i = 0; i < n; ++i) column[i] = (samples[i].at(d) - fit.mean[d]) / std::sqrt(fit.variance[d]);
@@ -128,7 +137,8 @@ RiskFit fit_risk(const Vector& w1, const Vector& risk_increase) {
   for (size_t i = 0; i < w1.size(); ++i) xy += w1[i] * risk_increase[i], xx += square(w1[i]);
   RiskFit out;
   out.lipschitz = xx > 0 ? std::max(0.0, xy / xx) : 0;
-  for (size_t i = 0; i < w1.size(); ++i) out.epsilon = std::max(out.epsilon, (risk_increase[i] - out.lipschitz * w1[i]) / 2);
+  for (size_t i = 0; i < w1.size(); ++i)
+    out.epsilon = std::max(out.epsilon, (risk_increase[i] - out.lipschitz * w1[i]) / 2);
   return out;
 }
 
@@ -136,7 +146,8 @@ double coarsening_norm(const std::vector<int64_t>& radial_bin, const std::vector
   check(radial_bin.size() == angular_bin.size() && !radial_bin.empty(), "bin tables differ in size");
   // The supremum is attained at a unit mass, so it is the largest column norm; a 0/1 column has one 1 per block.
   double largest = 0;
-  for (size_t i = 0; i < radial_bin.size(); ++i) largest = std::max(largest, std::sqrt(double(radial_bin[i] >= 0) + double(angular_bin[i] >= 0)));
+  for (size_t i = 0; i < radial_bin.size(); ++i)
+    largest = std::max(largest, std::sqrt(double(radial_bin[i] >= 0) + double(angular_bin[i] >= 0)));
   return largest;
 }
 
@@ -170,13 +181,17 @@ double separation(const std::vector<Vector>& samples, const std::vector<int64_t>
     for (double& value : group.first) value /= group.second;
   double within = 0, between = 0;
   int pairs = 0;
-  for (size_t i = 0; i < samples.size(); ++i) within += l2_distance(samples[i], groups[skill[i]].first) / static_cast<double>(samples.size());
+  for (size_t i = 0; i < samples.size(); ++i)
+    within += l2_distance(samples[i], groups[skill[i]].first) / static_cast<double>(samples.size());
   for (auto a = groups.begin(); a != groups.end(); ++a)
-    for (auto b = std::next(a); b != groups.end(); ++b) between += l2_distance(a->second.first, b->second.first), ++pairs;
+    for (auto b = std::next(a); b != groups.end(); ++b)
+      between += l2_distance(a->second.first, b->second.first), ++pairs;
   check(pairs > 0 && within > 0, "separation needs at least two skills and samples that differ");
   return between / pairs / within;
 }
 
-torch::Tensor attention_entropy(const torch::Tensor& map) { return at::special_entr(map).sum({-2, -1}).mean(1); }
+torch::Tensor attention_entropy(const torch::Tensor& map) {
+  return at::special_entr(map).sum({-2, -1}).mean(1);
+}
 
 }  // namespace asr

@@ -13,7 +13,8 @@ using Vector = std::vector<double>;
 
 double l2_distance(const Vector& a, const Vector& b);
 double jensen_shannon(const Vector& p, const Vector& q);  // natural log, 0 log 0 = 0, not renormalised
-double spectral_drift(const Vector& radial_old, const Vector& radial_new, const Vector& angular_old, const Vector& angular_new, double eta = 1);
+double spectral_drift(const Vector& radial_old, const Vector& radial_new, const Vector& angular_old,
+                      const Vector& angular_new, double eta = 1);
 // Energy lost by the radial bins whose centre exceeds rho0; positive when fine structure fades.
 double high_frequency_loss(const Vector& radial_old, const Vector& radial_new, double rho0 = 0.5);
 

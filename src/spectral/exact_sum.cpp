@@ -13,7 +13,9 @@ constexpr int kLowestValue = -1074, kLowestSquare = -2148;  // exponents of the 
 constexpr int kSpareBits = 64;                              // room for 2^62 summands and the sign
 constexpr int64_t kSettleEvery = int64_t(1) << 28;          // each addition moves a limb by less than 2^33
 
-int lowest_bit(ExactSum::Of of) { return of == ExactSum::Of::values ? kLowestValue : kLowestSquare; }
+int lowest_bit(ExactSum::Of of) {
+  return of == ExactSum::Of::values ? kLowestValue : kLowestSquare;
+}
 
 size_t limb_count(ExactSum::Of of) {
   const int highest = of == ExactSum::Of::values ? 1024 : 2048;
@@ -93,7 +95,8 @@ void ExactSum::add_at(int64_t bit, uint64_t low, uint64_t high, bool negative) {
   const auto limb = static_cast<size_t>(bit / 32);
   const int shift = static_cast<int>(bit % 32);
   // 128 bits shifted by less than 32 fill at most five digits.
-  const uint64_t words[3] = {low << shift, shift ? low >> (64 - shift) | high << shift : high, shift ? high >> (64 - shift) : 0};
+  const uint64_t words[3] = {low << shift, shift ? low >> (64 - shift) | high << shift : high,
+                             shift ? high >> (64 - shift) : 0};
   for (size_t i = 0; i < 5; ++i) {
     const auto digit = static_cast<int64_t>(words[i / 2] >> (32 * (i % 2)) & 0xffffffff);
     if (digit) limbs_[limb + i] += negative ? -digit : digit;

@@ -38,7 +38,7 @@ class ExactSum {
   std::vector<int64_t> limbs_;
 };
 
-double exact_mean(const ExactSum& values, int64_t count);                                // sum / n, rounded once
+double exact_mean(const ExactSum& values, int64_t count);                               // sum / n, rounded once
 double exact_variance(const ExactSum& values, const ExactSum& squares, int64_t count);  // unbiased; n = 1 gives 0
 
 }  // namespace asr

@@ -36,7 +36,8 @@ double FrequencyPlane::angular_weight(int64_t i, const SpectralOptions& options)
 }
 
 FrequencyPlane make_frequency_plane(int64_t height, int64_t width, const SpectralOptions& options) {
-  check(height >= 1 && width >= 1 && height <= 4096 && width <= 4096, "grid of ", height, "x", width, " is not between 1x1 and 4096x4096");
+  check(height >= 1 && width >= 1 && height <= 4096 && width <= 4096, "grid of ", height, "x", width,
+        " is not between 1x1 and 4096x4096");
   check(height * width > 1, "grid of 1x1 has no frequencies; use a larger attention grid");
   const int64_t bins_r = options.radial_bins, bins_a = options.angular_bins;
   FrequencyPlane plane;

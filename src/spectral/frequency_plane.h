@@ -11,9 +11,9 @@ namespace asr {
 
 struct FrequencyPlane {
   int64_t height = 0, width = 0;
-  std::vector<double> radius, angle;               // [H*W], unshifted DFT order; radius divided by its maximum
-  std::vector<int64_t> radial_bin, angular_bin;    // [H*W]
-  std::vector<double> radial_count, angular_count; // frequencies a bin, without (0, 0) where it is dropped
+  std::vector<double> radius, angle;                // [H*W], unshifted DFT order; radius divided by its maximum
+  std::vector<int64_t> radial_bin, angular_bin;     // [H*W]
+  std::vector<double> radial_count, angular_count;  // frequencies a bin, without (0, 0) where it is dropped
   // Weight of frequency i in its radial (angular) bin: 0 for a dropped DC, 1/count for bin means.
   double radial_weight(int64_t i, const SpectralOptions& options) const;
   double angular_weight(int64_t i, const SpectralOptions& options) const;

@@ -25,7 +25,8 @@ GridLayout tile_layout(int64_t tile_rows, int64_t tile_columns, int64_t tile, bo
 
 torch::Tensor to_grid(const torch::Tensor& rows, const GridLayout& layout) {
   const auto tokens = static_cast<int64_t>(layout.cell.size());
-  check(rows.dim() >= 1 && rows.size(-1) == tokens, "attention has ", rows.dim() ? rows.size(-1) : 0, " visual columns but the layout names ", tokens);
+  check(rows.dim() >= 1 && rows.size(-1) == tokens, "attention has ", rows.dim() ? rows.size(-1) : 0,
+        " visual columns but the layout names ", tokens);
   const int64_t cells = layout.height * layout.width;
   std::vector<double> count(cells, 0);
   for (int64_t cell : layout.cell) {

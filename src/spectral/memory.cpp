@@ -13,14 +13,16 @@ namespace {
 using nlohmann::json;
 
 void average(std::vector<double>& stored, const std::vector<double>& stage, double alpha) {
-  check(stored.size() == stage.size(), "stage moments have ", stage.size(), " entries but the memory has ", stored.size());
+  check(stored.size() == stage.size(), "stage moments have ", stage.size(), " entries but the memory has ",
+        stored.size());
   for (size_t i = 0; i < stored.size(); ++i) stored[i] = alpha * stored[i] + (1 - alpha) * stage[i];
 }
 
 torch::Tensor stack(const std::vector<Prototype>& prototypes, std::vector<double> Prototype::*field, int64_t width) {
   auto out = torch::empty({static_cast<int64_t>(prototypes.size()), width}, at::kDouble);
   for (size_t i = 0; i < prototypes.size(); ++i)
-    std::copy((prototypes[i].*field).begin(), (prototypes[i].*field).end(), out.data_ptr<double>() + static_cast<int64_t>(i) * width);
+    std::copy((prototypes[i].*field).begin(), (prototypes[i].*field).end(),
+              out.data_ptr<double>() + static_cast<int64_t>(i) * width);
   return out;
 }
 
@@ -42,26 +44,30 @@ void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
   const int64_t n = skill.numel(), D = memory.options.spectral.dim(), M = memory.options.spectral.angular_bins;
   const auto table = [&](const char* name, int64_t width) {
     const auto tensor = load_real(file, name);
-    check(tensor.dim() == 2 && tensor.size(0) == n && tensor.size(1) == width, file.path, ": '", name, "' has shape ", shape_text(tensor.sizes()),
-          "; expected [", n, ", ", width, "]");
+    check(tensor.dim() == 2 && tensor.size(0) == n && tensor.size(1) == width, file.path, ": '", name, "' has shape ",
+          shape_text(tensor.sizes()), "; expected [", n, ", ", width, "]");
     check(tensor.isfinite().all().item<bool>(), file.path, ": '", name, "' holds NaN or infinite values");
     return tensor;
   };
   const auto mean = table("mean", D), variance = table("variance", D), angular = table("angular", M);
   check(variance.ge(0).all().item<bool>(), file.path, ": variance holds negative values");
-  check(angular.ge(0).all().item<bool>() && angular.sum(1).gt(0).all().item<bool>(), file.path, ": angular spectra must be >= 0 and not all zero");
+  check(angular.ge(0).all().item<bool>() && angular.sum(1).gt(0).all().item<bool>(), file.path,
+        ": angular spectra must be >= 0 and not all zero");
   torch::Tensor map;
   if (file.find("map")) {
     map = load_real(file, "map");
-    check(map.dim() == 3 && map.size(0) == n && map.isfinite().all().item<bool>(), file.path, ": 'map' has shape ", shape_text(map.sizes()), "; expected [", n, ", H, W]");
+    check(map.dim() == 3 && map.size(0) == n && map.isfinite().all().item<bool>(), file.path, ": 'map' has shape ",
+          shape_text(map.sizes()), "; expected [", n, ", H, W]");
     memory.map_height = map.size(1), memory.map_width = map.size(2);
   }
   check(skill.dim() == 1 && count.sizes() == skill.sizes(), file.path, ": 'skill' and 'count' must be [n]");
   for (int64_t i = 0; i < n; ++i) {
     Prototype p;
     p.skill = skill[i].item<int64_t>(), p.count = count[i].item<int64_t>();
-    check(p.skill >= 0 && p.count >= 1 && p.count < (int64_t(1) << 53), file.path, ": prototype ", i, " has skill ", p.skill, " and count ", p.count);
-    check(memory.prototypes.empty() || memory.prototypes.back().skill < p.skill, file.path, ": skills are not in ascending order");
+    check(p.skill >= 0 && p.count >= 1 && p.count < (int64_t(1) << 53), file.path, ": prototype ", i, " has skill ",
+          p.skill, " and count ", p.count);
+    check(memory.prototypes.empty() || memory.prototypes.back().skill < p.skill, file.path,
+          ": skills are not in ascending order");
     p.mean = row_of(mean, i), p.variance = row_of(variance, i), p.angular = row_of(angular, i);
     if (map.defined()) p.map = row_of(map, i);
     memory.prototypes.push_back(std::move(p));
@@ -78,7 +84,8 @@ bool PrototypeMemory::update(const StageMoments& stage) {
     auto variance = moments.variance;
     if (s.floor_at == FloorAt::update)
       for (double& value : variance) value = std::max(value, s.covariance_floor);
-    auto place = std::lower_bound(prototypes.begin(), prototypes.end(), key, [](const Prototype& p, int64_t k) { return p.skill < k; });
+    auto place = std::lower_bound(prototypes.begin(), prototypes.end(), key,
+                                  [](const Prototype& p, int64_t k) { return p.skill < k; });
     if (place == prototypes.end() || place->skill != key) {
       prototypes.insert(place, Prototype{key, moments.count, moments.mean, variance, moments.angular, moments.map});
       continue;
@@ -117,7 +124,8 @@ PrototypeMemory load_memory(const std::string& path) {
   PrototypeMemory memory;
   memory.options = resolve_options("sound", manifest_assignments(parse_metadata(file, "options"), path));
   const json stages = parse_metadata(file, "stages"), names = parse_metadata(file, "skills");
-  check(stages.is_number_unsigned() && stages.get<uint64_t>() < (uint64_t(1) << 31) && names.is_array(), path, ": metadata 'stages' or 'skills' is malformed");
+  check(stages.is_number_unsigned() && stages.get<uint64_t>() < (uint64_t(1) << 31) && names.is_array(), path,
+        ": metadata 'stages' or 'skills' is malformed");
   memory.stages = stages.get<int64_t>();
   for (const auto& name : names) {
     check(name.is_string(), path, ": a skill name is not text");
@@ -132,12 +140,17 @@ void save_memory(const std::string& path, const PrototypeMemory& memory) {
   const auto tensors = memory.tensors();
   auto count = torch::empty_like(tensors.skill);
   for (size_t i = 0; i < memory.prototypes.size(); ++i) count[static_cast<int64_t>(i)] = memory.prototypes[i].count;
-  NamedTensors out = {{"skill", tensors.skill}, {"count", count}, {"mean", tensors.mean}, {"variance", tensors.variance}, {"angular", tensors.angular}};
+  NamedTensors out = {{"skill", tensors.skill},
+                      {"count", count},
+                      {"mean", tensors.mean},
+                      {"variance", tensors.variance},
+                      {"angular", tensors.angular}};
   if (tensors.map.defined()) out.emplace_back("map", tensors.map);
-  save_tensors(path, out, {{"asr_memory", "1"},
-                           {"options", options.table().manifest().dump()},
-                           {"skills", json(memory.skill_names).dump()},
-                           {"stages", std::to_string(memory.stages)}});
+  save_tensors(path, out,
+               {{"asr_memory", "1"},
+                {"options", options.table().manifest().dump()},
+                {"skills", json(memory.skill_names).dump()},
+                {"stages", std::to_string(memory.stages)}});
 }
 
 }  // namespace asr

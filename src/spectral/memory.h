@@ -12,17 +12,17 @@
 namespace asr {
 
 struct Prototype {
-  int64_t skill = 0;   // column of the posterior; 0 for a global prototype, the stage index for a task's
-  int64_t count = 0;   // samples over all stages
+  int64_t skill = 0;  // column of the posterior; 0 for a global prototype, the stage index for a task's
+  int64_t count = 0;  // samples over all stages
   std::vector<double> mean, variance, angular, map;
 };
 
 struct PrototypeMemory {
   Options options;
-  int64_t stages = 0;                    // stages seen
-  std::vector<std::string> skill_names;  // by skill index; may be shorter than the largest index
-  int64_t map_height = 0, map_width = 0; // of raw-map prototypes, otherwise 0
-  std::vector<Prototype> prototypes;     // ascending by skill
+  int64_t stages = 0;                     // stages seen
+  std::vector<std::string> skill_names;   // by skill index; may be shorter than the largest index
+  int64_t map_height = 0, map_width = 0;  // of raw-map prototypes, otherwise 0
+  std::vector<Prototype> prototypes;      // ascending by skill
 
   // EMA of one stage into the memory; a skill seen first takes the moments. With asr.beta = 0 only the first
   // stage is taken, as in the ablation without distillation. Returns whether anything changed.

@@ -42,25 +42,28 @@ std::vector<int64_t> StageMoments::keys_of(const double* posterior, int64_t skil
   return out;
 }
 
-void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior, const torch::Tensor& map,
-                       int64_t task) {
+void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior,
+                       const torch::Tensor& map, int64_t task) {
   const auto& s = options_.spectral;
-  check(descriptor.dim() == 2 && descriptor.size(1) == s.dim(), "stage descriptor has shape ", shape_text(descriptor.sizes()), "; expected [N, ",
-        s.dim(), "] for these options");
+  check(descriptor.dim() == 2 && descriptor.size(1) == s.dim(), "stage descriptor has shape ",
+        shape_text(descriptor.sizes()), "; expected [N, ", s.dim(), "] for these options");
   const int64_t samples = descriptor.size(0);
-  check(angular.dim() == 2 && angular.size(0) == samples && angular.size(1) == s.angular_bins, "stage angular has shape ",
-        shape_text(angular.sizes()), "; expected [", samples, ", ", s.angular_bins, "]");
+  check(angular.dim() == 2 && angular.size(0) == samples && angular.size(1) == s.angular_bins,
+        "stage angular has shape ", shape_text(angular.sizes()), "; expected [", samples, ", ", s.angular_bins, "]");
   if (samples == 0) return;
   check_posterior(posterior, options_.asr.skill);
   check(posterior.size(0) == samples, "stage posterior has ", posterior.size(0), " rows for ", samples, " samples");
   const bool raw = options_.asr.spectrum == Spectrum::raw;
-  check(!raw || (map.defined() && map.dim() == 3 && map.size(0) == samples), "asr.spectrum=raw needs the stage's maps [N, H, W], averaged over layer-heads");
+  check(!raw || (map.defined() && map.dim() == 3 && map.size(0) == samples),
+        "asr.spectrum=raw needs the stage's maps [N, H, W], averaged over layer-heads");
 
   const auto flat = [](const torch::Tensor& tensor) { return tensor.detach().cpu().to(at::kDouble).contiguous(); };
   const auto phi = flat(descriptor), d = flat(angular), pi = flat(posterior), maps = raw ? flat(map) : torch::Tensor();
   check(phi.isfinite().all().item<bool>() && d.isfinite().all().item<bool>(), "the stage holds NaN or infinite values");
-  check(d.ge(0).all().item<bool>() && d.sum(1).gt(0).all().item<bool>(), "stage angular spectra must be >= 0 and not all zero");
-  check(!raw || (maps.numel() > 0 && maps.isfinite().all().item<bool>() && maps.ge(0).all().item<bool>() && maps.sum({1, 2}).gt(0).all().item<bool>()),
+  check(d.ge(0).all().item<bool>() && d.sum(1).gt(0).all().item<bool>(),
+        "stage angular spectra must be >= 0 and not all zero");
+  check(!raw || (maps.numel() > 0 && maps.isfinite().all().item<bool>() && maps.ge(0).all().item<bool>() &&
+                 maps.sum({1, 2}).gt(0).all().item<bool>()),
         "stage maps must be finite, >= 0 and not all zero");
   const int64_t skills = pi.size(1), cells = raw ? maps.size(1) * maps.size(2) : 0;
   for (int64_t i = 0; i < samples; ++i)
@@ -88,8 +91,10 @@ std::map<int64_t, SkillMoments> StageMoments::result() const {
   for (const auto& [key, sums] : sums_) {
     SkillMoments& moments = out[key];
     moments.count = sums.count;
-    moments.mean = means(sums.values, sums.count), moments.angular = means(sums.angular, sums.count), moments.map = means(sums.map, sums.count);
-    for (size_t i = 0; i < sums.values.size(); ++i) moments.variance.push_back(exact_variance(sums.values[i], sums.squares[i], sums.count));
+    moments.mean = means(sums.values, sums.count), moments.angular = means(sums.angular, sums.count),
+    moments.map = means(sums.map, sums.count);
+    for (size_t i = 0; i < sums.values.size(); ++i)
+      moments.variance.push_back(exact_variance(sums.values[i], sums.squares[i], sums.count));
   }
   return out;
 }

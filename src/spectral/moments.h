@@ -22,8 +22,8 @@ class StageMoments {
 
   // descriptor [N, D], angular [N, M], posterior [N, S]; map [N, H, W], the mean over layer-heads, if raw maps are
   // matched. `task` is the index of the stage, the key of asr.prototypes=task.
-  void add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior, const torch::Tensor& map,
-           int64_t task);
+  void add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior,
+           const torch::Tensor& map, int64_t task);
   void merge(const StageMoments& other);
 
   std::map<int64_t, SkillMoments> result() const;  // by skill (or 0 for global, or the task)

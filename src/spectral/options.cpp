@@ -35,7 +35,8 @@ void AsrOptions::visit(OptionVisitor& visitor) {
   visitor("beta", beta, 0, 1e6, "weight of the spectral loss; 0: off, and the memory stays as after stage 1");
   visitor("gamma", gamma, 0, 1e6, "weight of the geometry loss; 0: off");
   visitor("spectrum", spectrum, "what is matched: the full descriptor, a part of it, or raw attention maps");
-  visitor("prototypes", prototypes, "one per skill, one in all, one per finished task, or skill means with one shared variance");
+  visitor("prototypes", prototypes,
+          "one per skill, one in all, one per finished task, or skill means with one shared variance");
   visitor("skill", skill, "posterior as given, all mass on its largest skill, or one-hot labels (must be one-hot)");
   visitor("weighting", weighting, "confidence: as spectral.confidence says; one: 1; fixed: fixed_weight");
   visitor("fixed_weight", fixed_weight, 0, 1e6, "the weight of weighting=fixed");
@@ -75,8 +76,8 @@ OptionTable Options::table() {
 
 const std::vector<std::string>& descriptor_keys() {
   static const std::vector<std::string> keys = {
-      "radial_bins", "angular_bins", "eps",       "eps_mode", "token_norm", "frequency", "bin_edge",
-      "dc",          "bin_statistic", "peak_dc", "peak_power", "fft_norm", "second_moment"};
+      "radial_bins", "angular_bins",  "eps",     "eps_mode",   "token_norm", "frequency",    "bin_edge",
+      "dc",          "bin_statistic", "peak_dc", "peak_power", "fft_norm",   "second_moment"};
   return keys;
 }
 
@@ -85,10 +86,12 @@ namespace {
 void check_contradictions(const Options& options) {
   const auto& s = options.spectral;
   const auto& a = options.asr;
-  check(s.floor_at == FloorAt::use || s.covariance_floor > 0, "spectral.covariance_floor=0 contradicts spectral.floor_at=update; use floor_at=use");
+  check(s.floor_at == FloorAt::use || s.covariance_floor > 0,
+        "spectral.covariance_floor=0 contradicts spectral.floor_at=update; use floor_at=use");
   check(s.alpha < 1, "spectral.alpha=1 would never learn from a new stage; use a value below 1");
   check(s.tau_skill < 1, "spectral.tau_skill=1 would leave every prototype empty; use a value below 1");
-  check(a.prototypes != Prototypes::mean || a.spectrum != Spectrum::raw, "asr.prototypes=mean contradicts asr.spectrum=raw, which has no variances");
+  check(a.prototypes != Prototypes::mean || a.spectrum != Spectrum::raw,
+        "asr.prototypes=mean contradicts asr.spectrum=raw, which has no variances");
 }
 
 }  // namespace
@@ -120,13 +123,17 @@ Options resolve_options(const std::string& preset, const std::vector<Assignment>
 void check_compatible(const Options& stored, const Options& wanted, const std::string& path) {
   const auto before = stored.manifest(), after = wanted.manifest();
   for (const auto& key : descriptor_keys())
-    check(before["spectral"][key] == after["spectral"][key], path, ": holds descriptors made with spectral.", key, "=", before["spectral"][key].dump(),
-          "; they cannot be mixed with ", after["spectral"][key].dump());
-  const auto kind = [](Prototypes p) { return p == Prototypes::mean ? Prototypes::skill : p; };  // `mean` only reads variances otherwise
-  check(kind(stored.asr.prototypes) == kind(wanted.asr.prototypes), path, ": was built with asr.prototypes=", enum_name(stored.asr.prototypes),
-        "; start a new memory for ", enum_name(wanted.asr.prototypes));
-  check((stored.asr.spectrum == Spectrum::raw) == (wanted.asr.spectrum == Spectrum::raw), path, ": was built with asr.spectrum=", enum_name(stored.asr.spectrum),
-        "; start a new memory for ", enum_name(wanted.asr.spectrum));
+    check(before["spectral"][key] == after["spectral"][key], path, ": holds descriptors made with spectral.", key, "=",
+          before["spectral"][key].dump(), "; they cannot be mixed with ", after["spectral"][key].dump());
+  const auto kind = [](Prototypes p) {
+    return p == Prototypes::mean ? Prototypes::skill : p;
+  };  // `mean` only reads variances otherwise
+  check(kind(stored.asr.prototypes) == kind(wanted.asr.prototypes), path,
+        ": was built with asr.prototypes=", enum_name(stored.asr.prototypes), "; start a new memory for ",
+        enum_name(wanted.asr.prototypes));
+  check((stored.asr.spectrum == Spectrum::raw) == (wanted.asr.spectrum == Spectrum::raw), path,
+        ": was built with asr.spectrum=", enum_name(stored.asr.spectrum), "; start a new memory for ",
+        enum_name(wanted.asr.spectrum));
 }
 
 }  // namespace asr

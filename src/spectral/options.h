@@ -29,19 +29,19 @@ enum class FloorAt { update, use };
 
 struct SpectralOptions {
   // From maps to descriptors. Files that disagree in one of these cannot be compared.
-  int64_t radial_bins = 8;                        // K
-  int64_t angular_bins = 8;                       // M
-  double eps = 1e-8;                              // guards every division by a sum
-  EpsMode eps_mode = EpsMode::add;                // sum + eps, or max(sum, eps)
-  Switch token_norm = Switch::yes;                // each token's map sums to 1 before the mean over tokens
-  Frequency frequency = Frequency::centered;      // signed frequencies, or [0, 1)
-  BinEdge bin_edge = BinEdge::left;               // [a, b) or (a, b]
-  Dc dc = Dc::drop;                               // (0, 0) in the histograms or not
+  int64_t radial_bins = 8;                    // K
+  int64_t angular_bins = 8;                   // M
+  double eps = 1e-8;                          // guards every division by a sum
+  EpsMode eps_mode = EpsMode::add;            // sum + eps, or max(sum, eps)
+  Switch token_norm = Switch::yes;            // each token's map sums to 1 before the mean over tokens
+  Frequency frequency = Frequency::centered;  // signed frequencies, or [0, 1)
+  BinEdge bin_edge = BinEdge::left;           // [a, b) or (a, b]
+  Dc dc = Dc::drop;                           // (0, 0) in the histograms or not
   BinStatistic bin_statistic = BinStatistic::sum;
-  PeakDc peak_dc = PeakDc::exclude;               // may (0, 0) be the peak
-  PeakPower peak_power = PeakPower::fraction;     // of all power, or as it is
+  PeakDc peak_dc = PeakDc::exclude;            // may (0, 0) be the peak
+  PeakPower peak_power = PeakPower::fraction;  // of all power, or as it is
   FftNorm fft_norm = FftNorm::ortho;
-  SecondMoment second_moment = SecondMoment::std; // over layer-heads
+  SecondMoment second_moment = SecondMoment::std;  // over layer-heads
   // From descriptors to the loss and the memory.
   Mahalanobis mahalanobis = Mahalanobis::mean;
   Confidence confidence = Confidence::detached;
@@ -49,10 +49,10 @@ struct SpectralOptions {
   KlForm kl = KlForm::half;
   double covariance_floor = 1e-6;
   FloorAt floor_at = FloorAt::update;
-  double lambda_ang = 0.1;                        // 0: no angular term
+  double lambda_ang = 0.1;  // 0: no angular term
   double tau_mah = 1.0;
   double tau_skill = 0.2;
-  double alpha = 0.9;                             // decay of the memory; 0 keeps only the last stage
+  double alpha = 0.9;  // decay of the memory; 0 keeps only the last stage
 
   void visit(OptionVisitor& visitor);
   int64_t head_dim() const { return radial_bins + 2 * angular_bins + 3; }  // D0
@@ -82,26 +82,27 @@ struct Options {
   SpectralOptions spectral;
   AsrOptions asr;
 
-  OptionTable table();                 // bound to this object
+  OptionTable table();  // bound to this object
   nlohmann::json manifest() const { return Options(*this).table().manifest(); }
 };
 
-// The options of `base` with the preset among the assignments (`spectral.preset`; the last one counts) applied first, which
-// sets only the keys that presets differ in, then every other assignment. Fails on unknown keys, bad values and contradictions.
+// The options of `base` with the preset among the assignments (`spectral.preset`; the last one counts) applied first,
+// which sets only the keys that presets differ in, then every other assignment. Fails on unknown keys, bad values and
+// contradictions.
 Options resolve_options(const Options& base, const std::vector<Assignment>& assignments);
 Options resolve_options(const std::string& preset, const std::vector<Assignment>& assignments);
 
 // Names of the keys that define a descriptor; memories and stages must agree in them.
 const std::vector<std::string>& descriptor_keys();
 
-// Fails when prototypes made with `stored` cannot be used with `wanted`: other descriptors, another kind of prototype, or raw
-// maps against spectra.
+// Fails when prototypes made with `stored` cannot be used with `wanted`: other descriptors, another kind of prototype,
+// or raw maps against spectra.
 void check_compatible(const Options& stored, const Options& wanted, const std::string& path);
 
-#define ASR_ENUM_NAMES(Enum, ...)                              \
-  template <>                                                  \
-  struct EnumNames<Enum> {                                     \
-    static constexpr const char* names[] = {__VA_ARGS__};      \
+#define ASR_ENUM_NAMES(Enum, ...)                         \
+  template <>                                             \
+  struct EnumNames<Enum> {                                \
+    static constexpr const char* names[] = {__VA_ARGS__}; \
   };
 ASR_ENUM_NAMES(Preset, "paper", "reference", "sound")
 ASR_ENUM_NAMES(EpsMode, "add", "clamp")

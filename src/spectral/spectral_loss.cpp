@@ -36,7 +36,8 @@ void check_prototypes(const PrototypeTensors& p, const Options& options) {
   expect(p.variance, "variance", {n, D});
   expect(p.angular, "angular", {n, M});
   check(p.variance.ge(0).all().item<bool>(), "memory variance holds negative values");
-  check(p.angular.ge(0).all().item<bool>() && p.angular.sum(1).gt(0).all().item<bool>(), "memory angular spectra must be >= 0 and not all zero");
+  check(p.angular.ge(0).all().item<bool>() && p.angular.sum(1).gt(0).all().item<bool>(),
+        "memory angular spectra must be >= 0 and not all zero");
 }
 
 void check_skills(const torch::Tensor& skill) {
@@ -49,21 +50,26 @@ void check_skills(const torch::Tensor& skill) {
 
 void check_maps(const PrototypeTensors& p) {
   check(p.map.defined() && p.map.dim() == 3 && p.map.size(0) == p.size() && (p.size() == 0 || p.map.numel() > 0),
-        "asr.spectrum=raw needs prototypes of mean maps [n, H, W]; update the memory with this option from the first stage on");
-  check(p.map.isfinite().all().item<bool>() && p.map.ge(0).all().item<bool>() && p.map.sum({1, 2}).gt(0).all().item<bool>(),
+        "asr.spectrum=raw needs prototypes of mean maps [n, H, W]; update the memory with this option from the first "
+        "stage on");
+  check(p.map.isfinite().all().item<bool>() && p.map.ge(0).all().item<bool>() &&
+            p.map.sum({1, 2}).gt(0).all().item<bool>(),
         "memory maps must be finite, >= 0 and not all zero");
 }
 
 }  // namespace
 
 void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
-  check(posterior.dim() == 2 && posterior.numel() > 0, "posterior has shape ", shape_text(posterior.sizes()), "; expected [B, skills]");
+  check(posterior.dim() == 2 && posterior.numel() > 0, "posterior has shape ", shape_text(posterior.sizes()),
+        "; expected [B, skills]");
   const auto p = posterior.to(at::kDouble);
-  const auto bad = p.isfinite().logical_and(p.ge(0)).all(1).logical_and((p.sum(1) - 1).abs().le(1e-3)).logical_not().nonzero();
+  const auto bad =
+      p.isfinite().logical_and(p.ge(0)).all(1).logical_and((p.sum(1) - 1).abs().le(1e-3)).logical_not().nonzero();
   check(bad.numel() == 0, "posterior of sample ", bad.numel() ? bad[0].item<int64_t>() : 0,
         " is no distribution; its entries must be >= 0 and sum to 1");
   if (mode == SkillMode::oracle)
-    check(p.amax(1).eq(1).all().item<bool>(), "asr.skill=oracle needs one-hot posteriors; use soft or hard for a parser's");
+    check(p.amax(1).eq(1).all().item<bool>(),
+          "asr.skill=oracle needs one-hot posteriors; use soft or hard for a parser's");
 }
 
 SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& options, const at::TensorOptions& compute,
@@ -73,8 +79,10 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
   const auto& a = options.asr;
   if (prototypes.skill.defined()) check_skills(prototypes.skill);
   if (prototypes.size() > 0 || prototypes.mean.defined()) {
-    if (a.spectrum == Spectrum::raw) check_maps(prototypes);
-    else check_prototypes(prototypes, options);
+    if (a.spectrum == Spectrum::raw)
+      check_maps(prototypes);
+    else
+      check_prototypes(prototypes, options);
   }
   if (prototypes.size() == 0) return;
   skill_ = prototypes.skill.to(at::kLong).cpu();
@@ -104,7 +112,8 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
 torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const {
   const int64_t n = skill_.size(0), batch = posterior.size(0);
   if (options_.asr.prototypes == Prototypes::global) return torch::ones({batch, n}, compute_);
-  if (options_.asr.prototypes == Prototypes::task) return torch::full({batch, n}, 1.0 / static_cast<double>(n), compute_);
+  if (options_.asr.prototypes == Prototypes::task)
+    return torch::full({batch, n}, 1.0 / static_cast<double>(n), compute_);
   check(skill_.max().item<int64_t>() < posterior.size(1), "memory holds skill ", skill_.max().item<int64_t>(),
         " but the posterior has ", posterior.size(1), " skills");
   auto p = posterior.to(compute_);
@@ -112,7 +121,8 @@ torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const 
   auto weights = p.index_select(1, skill_.to(p.device()));
   if (options_.spectral.unseen_skills == UnseenSkills::renormalize) {
     const auto sum = weights.sum(1, true);
-    weights = at::where(sum.gt(0), weights / at::where(sum.gt(0), sum, torch::ones_like(sum)), torch::zeros_like(weights));
+    weights =
+        at::where(sum.gt(0), weights / at::where(sum.gt(0), sum, torch::ones_like(sum)), torch::zeros_like(weights));
   }
   return weights.contiguous();
 }
@@ -128,28 +138,31 @@ LossTerms SpectralLoss::empty(const torch::Tensor& like, int64_t batch) const {
 
 LossTerms SpectralLoss::operator()(const torch::Tensor& descriptor, const torch::Tensor& posterior) const {
   check(options_.asr.spectrum != Spectrum::raw, "asr.spectrum=raw matches maps, not descriptors");
-  check(descriptor.dim() == 2 && descriptor.size(1) == options_.spectral.dim(), "descriptor has shape ", shape_text(descriptor.sizes()),
-        "; expected [B, ", options_.spectral.dim(), "]");
-  check(posterior.dim() == 2 && posterior.size(0) == descriptor.size(0), "posterior has shape ", shape_text(posterior.sizes()), " for ",
-        descriptor.size(0), " samples");
+  check(descriptor.dim() == 2 && descriptor.size(1) == options_.spectral.dim(), "descriptor has shape ",
+        shape_text(descriptor.sizes()), "; expected [B, ", options_.spectral.dim(), "]");
+  check(posterior.dim() == 2 && posterior.size(0) == descriptor.size(0), "posterior has shape ",
+        shape_text(posterior.sizes()), " for ", descriptor.size(0), " samples");
   if (!skill_.defined()) return empty(descriptor, descriptor.size(0));
   const auto weights = skill_weights(posterior);
   const bool fused = implementation_ != Implementation::reference && descriptor.is_cpu();
-  return fused ? spectral_loss_fused(descriptor, weights, target_) : spectral_loss_reference(descriptor, weights, target_);
+  return fused ? spectral_loss_fused(descriptor, weights, target_)
+               : spectral_loss_reference(descriptor, weights, target_);
 }
 
 LossTerms SpectralLoss::raw(const torch::Tensor& maps, const torch::Tensor& posterior) const {
   check(options_.asr.spectrum == Spectrum::raw, "raw maps are matched only with asr.spectrum=raw");
   if (!skill_.defined()) return empty(maps, maps.size(0));
-  check(maps.dim() == 4 && maps.size(2) == map_.size(1) && maps.size(3) == map_.size(2), "maps have shape ", shape_text(maps.sizes()),
-        " but the memory holds maps of ", map_.size(1), "x", map_.size(2));
-  const auto mean_map = maps.mean(1);                                                                 // [B, H, W]
+  check(maps.dim() == 4 && maps.size(2) == map_.size(1) && maps.size(3) == map_.size(2), "maps have shape ",
+        shape_text(maps.sizes()), " but the memory holds maps of ", map_.size(1), "x", map_.size(2));
+  const auto mean_map = maps.mean(1);                                                                     // [B, H, W]
   const auto distance = (mean_map.unsqueeze(1) - map_).square().sum({2, 3}) / map_.square().sum({1, 2});  // [B, n]
   const auto per_sample = (skill_weights(posterior) * distance).sum(1);
-  return {distance.detach(), torch::zeros_like(distance).detach(), torch::ones({maps.size(0)}, compute_), per_sample.detach(), per_sample.mean()};
+  return {distance.detach(), torch::zeros_like(distance).detach(), torch::ones({maps.size(0)}, compute_),
+          per_sample.detach(), per_sample.mean()};
 }
 
-LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& t) {
+LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                                  const SpectralLoss::Target& t) {
   const auto distance = ((descriptor.unsqueeze(1) - t.mean).square() * t.precision).sum(-1);  // [B, n]
   const auto p = distribution(descriptor.narrow(1, t.angular_begin, t.angular.size(1)), t.eps, t.eps_add).unsqueeze(1);
   const auto divergence = ((p - t.angular) * (p.log() - t.angular.log())).sum(-1) * t.kl_factor;  // [B, n]
@@ -163,8 +176,8 @@ LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::
 torch::Tensor geometry_loss(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
                             const torch::Tensor& text_reference) {
   for (const auto* tensor : {&image, &text, &image_reference, &text_reference})
-    check(tensor->dim() == 2 && tensor->sizes() == image.sizes(), "geometry embeddings must all be [B, E]; found ", shape_text(tensor->sizes()),
-          " beside ", shape_text(image.sizes()));
+    check(tensor->dim() == 2 && tensor->sizes() == image.sizes(), "geometry embeddings must all be [B, E]; found ",
+          shape_text(tensor->sizes()), " beside ", shape_text(image.sizes()));
   const auto similarity = [](const torch::Tensor& i, const torch::Tensor& q) {
     return (i / i.norm(2, 1, true)).matmul((q / q.norm(2, 1, true)).t()).log_softmax(1);
   };

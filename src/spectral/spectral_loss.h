@@ -43,7 +43,7 @@ class SpectralLoss {
     double lambda_ang = 0, tau = 1, kl_factor = 1, fixed_weight = 1, eps = 0;
     Confidence confidence = Confidence::one;
     bool eps_add = true;
-    int64_t angular_begin = 0;      // where the angular spectrum starts in a descriptor
+    int64_t angular_begin = 0;  // where the angular spectrum starts in a descriptor
   };
   const Target& target() const { return target_; }
   torch::Tensor skill_weights(const torch::Tensor& posterior) const;  // [B, n]
@@ -58,8 +58,10 @@ class SpectralLoss {
   Target target_;
 };
 
-LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target);
-LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target);
+LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                                  const SpectralLoss::Target& target);
+LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                              const SpectralLoss::Target& target);
 
 // Rows must be distributions over skills: finite, >= 0, summing to 1 within 1e-3.
 void check_posterior(const torch::Tensor& posterior, SkillMode mode);

@@ -49,13 +49,20 @@ template <class Real>
 class SampleLoss {
  public:
   SampleLoss(const SpectralLoss::Target& target)
-      : t_(target), n_(target.mean.size(0)), D_(target.mean.size(1)), M_(target.angular.size(1)), mean_(target.mean.data_ptr<Real>()),
-        precision_(target.precision.data_ptr<Real>()), angular_(target.angular.data_ptr<Real>()), log_angular_(n_ * M_) {
+      : t_(target),
+        n_(target.mean.size(0)),
+        D_(target.mean.size(1)),
+        M_(target.angular.size(1)),
+        mean_(target.mean.data_ptr<Real>()),
+        precision_(target.precision.data_ptr<Real>()),
+        angular_(target.angular.data_ptr<Real>()),
+        log_angular_(n_ * M_) {
     for (int64_t i = 0; i < n_ * M_; ++i) log_angular_[i] = std::log(angular_[i]);
   }
 
   // Fills one sample's rows; `grad` (or null) gets dL/dphi for a batch mean over `batch` samples.
-  void run(const Real* phi, const Real* pi, int64_t batch, Real* distance, Real* divergence, Real* weight, Real* per_sample, Real* grad) const {
+  void run(const Real* phi, const Real* pi, int64_t batch, Real* distance, Real* divergence, Real* weight,
+           Real* per_sample, Real* grad) const {
     const AngularSide<Real> side(phi + t_.angular_begin, M_, t_.eps, t_.eps_add);
     const auto lambda = static_cast<Real>(t_.lambda_ang), factor = static_cast<Real>(t_.kl_factor);
     Real total = 0;
@@ -66,7 +73,8 @@ class SampleLoss {
         const Real x = phi[i] - mean_[s * D_ + i];
         d2 += x * x * precision_[s * D_ + i];
       }
-      for (int64_t m = 0; m < M_; ++m) kl += (side.p[m] - angular_[s * M_ + m]) * (side.log_p[m] - log_angular_[s * M_ + m]);
+      for (int64_t m = 0; m < M_; ++m)
+        kl += (side.p[m] - angular_[s * M_ + m]) * (side.log_p[m] - log_angular_[s * M_ + m]);
       distance[s] = d2, divergence[s] = kl * factor;
       total += pi[s] * (d2 + lambda * divergence[s]);
       if (d2 < distance[nearest]) nearest = s;
@@ -78,7 +86,8 @@ class SampleLoss {
     std::fill(grad, grad + D_, Real(0));
     const Real scale = *weight / static_cast<Real>(batch);
     for (int64_t s = 0; s < n_; ++s) add_distance(phi, s, scale * pi[s], grad);
-    if (t_.confidence == Confidence::gradient) add_distance(phi, nearest, -scale * total / static_cast<Real>(t_.tau), grad);
+    if (t_.confidence == Confidence::gradient)
+      add_distance(phi, nearest, -scale * total / static_cast<Real>(t_.tau), grad);
     if (lambda != 0) add_divergence(side, pi, scale * lambda * factor, grad);
   }
 
@@ -91,7 +100,8 @@ class SampleLoss {
     std::vector<Real> c(M_, 0);
     for (int64_t s = 0; s < n_; ++s)
       for (int64_t m = 0; m < M_; ++m)
-        c[m] += scale * pi[s] * (side.log_p[m] - log_angular_[s * M_ + m] + (side.p[m] - angular_[s * M_ + m]) / side.p[m]);
+        c[m] +=
+            scale * pi[s] * (side.log_p[m] - log_angular_[s * M_ + m] + (side.p[m] - angular_[s * M_ + m]) / side.p[m]);
     side.pull(c, grad + t_.angular_begin);
   }
 
@@ -107,7 +117,8 @@ struct Computed {
 };
 
 template <class Real>
-Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target, bool with_grad) {
+Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target,
+                 bool with_grad) {
   const auto phi = descriptor.contiguous();
   const auto options = phi.options().requires_grad(false);
   const int64_t batch = phi.size(0), D = phi.size(1), n = target.mean.size(0);
@@ -120,9 +131,9 @@ Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, 
   Real sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     Real* per_sample = terms.per_sample.data_ptr<Real>() + b;
-    sample.run(phi.data_ptr<Real>() + b * D, weights.data_ptr<Real>() + b * n, batch, terms.distance.data_ptr<Real>() + b * n,
-               terms.divergence.data_ptr<Real>() + b * n, terms.weight.data_ptr<Real>() + b, per_sample,
-               with_grad ? out.grad.data_ptr<Real>() + b * D : nullptr);
+    sample.run(phi.data_ptr<Real>() + b * D, weights.data_ptr<Real>() + b * n, batch,
+               terms.distance.data_ptr<Real>() + b * n, terms.divergence.data_ptr<Real>() + b * n,
+               terms.weight.data_ptr<Real>() + b, per_sample, with_grad ? out.grad.data_ptr<Real>() + b * D : nullptr);
     sum += *per_sample;
   }
   terms.loss = torch::full({}, static_cast<double>(sum) / static_cast<double>(batch), options);
@@ -131,20 +142,22 @@ Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, 
 
 // Carries the gradient that `compute` has formed already.
 struct KnownGradient : torch::autograd::Function<KnownGradient> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& descriptor, const torch::Tensor& loss,
-                               const torch::Tensor& grad) {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& descriptor,
+                               const torch::Tensor& loss, const torch::Tensor& grad) {
     (void)descriptor;
     context->save_for_backward({grad});
     return loss.clone();
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
     return {context->get_saved_variables()[0] * grads[0], torch::Tensor(), torch::Tensor()};
   }
 };
 
 }  // namespace
 
-LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights, const SpectralLoss::Target& target) {
+LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                              const SpectralLoss::Target& target) {
   const bool with_grad = descriptor.requires_grad() && at::GradMode::is_enabled();
   Computed out;
   {

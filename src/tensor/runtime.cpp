@@ -57,7 +57,8 @@ class CountingAllocator {
   void count(int64_t size) {
     const int64_t now = current_ += size;
     int64_t seen = peak_;
-    while (now > seen && !peak_.compare_exchange_weak(seen, now)) {}
+    while (now > seen && !peak_.compare_exchange_weak(seen, now)) {
+    }
   }
 
   std::atomic<int64_t> current_{0}, peak_{0};
@@ -113,6 +114,8 @@ TensorMemoryPeak::TensorMemoryPeak() : start_(0) {
   start_ = counter.current();
 }
 
-int64_t TensorMemoryPeak::bytes() const { return CountingAllocator::instance().peak() - start_; }
+int64_t TensorMemoryPeak::bytes() const {
+  return CountingAllocator::instance().peak() - start_;
+}
 
 }  // namespace asr

@@ -20,7 +20,8 @@ torch::Tensor load_real(const Safetensors& file, const std::string& name);   // 
 torch::Tensor load_index(const Safetensors& file, const std::string& name);  // integers alone, as int64
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-void save_tensors(const std::string& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata);
+void save_tensors(const std::string& path, const NamedTensors& tensors,
+                  const std::map<std::string, std::string>& metadata);
 
 std::string shape_text(at::IntArrayRef shape);  // "[2, 3, 4]"
 

@@ -10,8 +10,10 @@
 // Since 2.3 an allocator's allocate() is not const and copy_data() is its duty.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
 #define ASR_ALLOCATE_CONST
-#define ASR_ALLOCATOR_COPY \
-  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
+#define ASR_ALLOCATOR_COPY                                                  \
+  void copy_data(void* to, const void* from, size_t count) const override { \
+    default_copy_data(to, from, count);                                     \
+  }
 #else
 #define ASR_ALLOCATE_CONST const
 #define ASR_ALLOCATOR_COPY

@@ -74,7 +74,9 @@ TEST(Tiny, SpectralLossReachesTheAdaptersAndAnswersDoNotMatter) {
     const SpectralEncoder encoder(4, 4, options.spectral);
     const auto descriptor = encoder.descriptor(out.attention.contiguous(), token_weights(valid, valid));
     torch::manual_seed(9);
-    return SpectralLoss(random_prototypes(3, options.spectral), options, at::TensorOptions().dtype(at::kFloat))(descriptor, torch::full({2, 3}, 1.0 / 3)).loss;
+    return SpectralLoss(random_prototypes(3, options.spectral), options, at::TensorOptions().dtype(at::kFloat))(
+               descriptor, torch::full({2, 3}, 1.0 / 3))
+        .loss;
   };
   const auto loss = loss_of(batch);
   std::vector<torch::Tensor> parameters;
@@ -125,7 +127,8 @@ TEST(Tiny, FileRoundTripAndBadFiles) {
   const auto back = TinyBackbone::load(folder / "m");
   const auto a = model.named_weights(), b = back.named_weights();
   ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].second.to(at::kBFloat16), b[i].second.to(at::kBFloat16))) << a[i].first;
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(at::equal(a[i].second.to(at::kBFloat16), b[i].second.to(at::kBFloat16))) << a[i].first;
   auto bytes = read_text(folder / "m");
   bytes[bytes.size() - 9] = static_cast<char>(bytes[bytes.size() - 9] ^ 4);
   write_text(folder / "bad", bytes);

@@ -60,7 +60,8 @@ TEST(AtomicFile, LinksModesAndSpecialFiles) {
   write_file_atomically(folder / "link", "new");
   EXPECT_EQ(read_text(folder / "target"), "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_EQ(std::filesystem::status(folder / "target").permissions(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(std::filesystem::status(folder / "target").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   mkfifo((folder / "pipe").c_str(), 0600);
   EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder / "pipe", "x"); }), "not a regular file");
   EXPECT_CONTAINS(error_of([&] { read_file(folder / "pipe"); }), "not a regular file");
@@ -93,7 +94,8 @@ TEST(Sha256, PiecesGiveTheSameHash) {
   for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
   Sha256 whole, pieces;
   whole.update(text);
-  for (size_t at = 0, step = 1; at < text.size(); at += step, step = step % 97 + 1) pieces.update(text.substr(at, step));
+  for (size_t at = 0, step = 1; at < text.size(); at += step, step = step % 97 + 1)
+    pieces.update(text.substr(at, step));
   EXPECT_EQ(whole.hex(), pieces.hex());
 }
 

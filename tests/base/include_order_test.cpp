@@ -10,8 +10,8 @@
 
 namespace {
 
-const std::vector<std::string> kOrder = {"base", "io", "tensor", "spectral", "nn", "attention", "backbones", "skills",
-                                         "streams", "metrics", "methods", "train", "report", "cli"};
+const std::vector<std::string> kOrder = {"base",   "io",      "tensor",  "spectral", "nn",    "attention", "backbones",
+                                         "skills", "streams", "metrics", "methods",  "train", "report",    "cli"};
 const std::vector<std::string> kTorchFree = {"base", "io", "skills", "streams", "metrics"};
 
 int rank_of(const std::string& folder) {
@@ -29,7 +29,8 @@ std::string violations(const std::string& folder, const std::string& name, std::
     const std::string target = match[2];
     const std::string first = target.substr(0, target.find('/'));
     if (match[1] == "\"" && rank_of(first) > rank_of(folder)) out += name + " includes " + target + "\n";
-    if (match[1] == "<" && torch_free && (first == "torch" || first == "ATen" || first == "c10")) out += name + " includes " + target + "\n";
+    if (match[1] == "<" && torch_free && (first == "torch" || first == "ATen" || first == "c10"))
+      out += name + " includes " + target + "\n";
     if (target == "torch/torch.h") out += name + " includes torch/torch.h\n";
   }
   return out;
@@ -53,7 +54,8 @@ TEST(IncludeOrder, EveryFolderIncludesOnlyThoseAboveIt) {
 }
 
 TEST(IncludeOrder, TheScanSeesAViolation) {
-  std::istringstream up("#include \"cli/command.h\"\n"), torch("#include <torch/types.h>\n"), fine("#include \"base/error.h\"\n");
+  std::istringstream up("#include \"cli/command.h\"\n"), torch("#include <torch/types.h>\n"),
+      fine("#include \"base/error.h\"\n");
   EXPECT_NE(violations("spectral", "a.cpp", up), "");
   EXPECT_NE(violations("io", "b.cpp", torch), "");
   EXPECT_EQ(violations("io", "c.cpp", fine), "");

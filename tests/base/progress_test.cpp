@@ -9,7 +9,8 @@ TEST(Progress, LineFitsEveryWindow) {
   std::FILE* sink = std::tmpfile();
   Progress progress("training", 200, sink);
   progress.advance(50, "loss 1.25");
-  for (int columns : {1, 5, 20, 40, 80, 200}) EXPECT_LT(static_cast<int>(progress.line(10, columns).size()), std::max(columns, 1)) << columns;
+  for (int columns : {1, 5, 20, 40, 80, 200})
+    EXPECT_LT(static_cast<int>(progress.line(10, columns).size()), std::max(columns, 1)) << columns;
   EXPECT_CONTAINS(progress.line(10, 100), "25%");
   EXPECT_CONTAINS(progress.line(10, 100), "50/200");
   EXPECT_CONTAINS(progress.line(10, 100), "30s left");

@@ -23,7 +23,8 @@ TEST(Text, NumbersParseWholeOrNotAtAll) {
   int64_t whole = 0;
   EXPECT_TRUE(parse_double("1e-3", real));
   EXPECT_EQ(real, 1e-3);
-  for (const char* bad : {"", " 1", "1 ", "1x", "nan", "inf", "1e999", "--1", "0x10"}) EXPECT_FALSE(parse_double(bad, real)) << bad;
+  for (const char* bad : {"", " 1", "1 ", "1x", "nan", "inf", "1e999", "--1", "0x10"})
+    EXPECT_FALSE(parse_double(bad, real)) << bad;
   EXPECT_TRUE(parse_int("-42", whole));
   EXPECT_EQ(whole, -42);
   for (const char* bad : {"", "1.5", "99999999999999999999", "0x1", " 3"}) EXPECT_FALSE(parse_int(bad, whole)) << bad;

@@ -31,8 +31,10 @@ class Commands : public testing::Test {
   std::string write(const std::string& name = "", const torch::Tensor& tensor = {}) {
     NamedTensors list;
     for (const auto& [key, value] : input) {
-      if (key != name) list.emplace_back(key, value);
-      else if (tensor.defined()) list.emplace_back(key, tensor);
+      if (key != name)
+        list.emplace_back(key, value);
+      else if (tensor.defined())
+        list.emplace_back(key, tensor);
     }
     save_tensors(folder / "in", list, {});
     return folder / "in";
@@ -40,7 +42,10 @@ class Commands : public testing::Test {
   std::string write_stage(const std::string& file, double shift, const torch::Tensor& posterior = {}) {
     const auto p = posterior.defined() ? posterior : torch::tensor({{0.9, 0.1}, {0.6, 0.4}, {0.1, 0.9}}, at::kDouble);
     const int64_t n = p.size(0);
-    save_tensors(folder / file, {{"descriptor", torch::rand({n, 54}, at::kDouble) + shift}, {"angular", torch::rand({n, 8}, at::kDouble) + 0.1}, {"posterior", p}},
+    save_tensors(folder / file,
+                 {{"descriptor", torch::rand({n, 54}, at::kDouble) + shift},
+                  {"angular", torch::rand({n, 8}, at::kDouble) + 0.1},
+                  {"posterior", p}},
                  {{"skills", R"(["count","color"])"}});
     return folder / file;
   }
@@ -54,8 +59,12 @@ TEST_F(Commands, VersionAndHelp) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_CONTAINS(outcome.out, "asr 0.");
   EXPECT_EQ(run_program({"--version", "--json"}).json()["version"].get<std::string>().substr(0, 2), "0.");
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"}, {"spectrum", "--help"}, {"memory", "update", "--help"},
-                                                    {"drift", "--help"}, {"matrix", "--help"}, {"bench", "spectrum", "--help"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"spectrum", "--help"},
+                                                    {"memory", "update", "--help"},
+                                                    {"drift", "--help"},
+                                                    {"matrix", "--help"},
+                                                    {"bench", "spectrum", "--help"}}) {
     outcome = run_program(arguments);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_CONTAINS(outcome.out, "Usage:");
@@ -80,22 +89,39 @@ TEST_F(Commands, SpectrumWritesEverythingOfTheContract) {
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   const auto result = outcome.json();
   const auto file = read_safetensors(folder / "out");
-  const std::map<std::string, std::vector<int64_t>> shapes = {
-      {"map", {2, 2, 4, 6}},   {"power", {2, 2, 4, 6}},  {"peak", {2, 2}},      {"head_descriptor", {2, 2, 27}}, {"descriptor", {2, 54}},
-      {"radial", {2, 8}},      {"angular", {2, 8}},      {"radius", {4, 6}},    {"angle", {4, 6}},               {"radial_bin", {4, 6}},
-      {"angular_bin", {4, 6}}, {"distance", {2, 3}},     {"divergence", {2, 3}}, {"weight", {2}},                {"loss_per_sample", {2}},
-      {"loss", {1}},           {"grad_attention", {2, 1, 2, 3, 4, 6}}, {"geo", {1}}, {"grad_geo_image", {2, 5}}, {"grad_geo_text", {2, 5}}};
+  const std::map<std::string, std::vector<int64_t>> shapes = {{"map", {2, 2, 4, 6}},
+                                                              {"power", {2, 2, 4, 6}},
+                                                              {"peak", {2, 2}},
+                                                              {"head_descriptor", {2, 2, 27}},
+                                                              {"descriptor", {2, 54}},
+                                                              {"radial", {2, 8}},
+                                                              {"angular", {2, 8}},
+                                                              {"radius", {4, 6}},
+                                                              {"angle", {4, 6}},
+                                                              {"radial_bin", {4, 6}},
+                                                              {"angular_bin", {4, 6}},
+                                                              {"distance", {2, 3}},
+                                                              {"divergence", {2, 3}},
+                                                              {"weight", {2}},
+                                                              {"loss_per_sample", {2}},
+                                                              {"loss", {1}},
+                                                              {"grad_attention", {2, 1, 2, 3, 4, 6}},
+                                                              {"geo", {1}},
+                                                              {"grad_geo_image", {2, 5}},
+                                                              {"grad_geo_text", {2, 5}}};
   for (const auto& [name, shape] : shapes) EXPECT_EQ(file.at(name).shape, shape) << name;
   EXPECT_EQ(file.at("descriptor").dtype, Dtype::F64) << "computes in the input's type";
   EXPECT_EQ(file.at("peak").dtype, Dtype::I64);
   EXPECT_EQ(load_tensor(file, "loss").item<double>(), result["loss"].get<double>());
-  EXPECT_NEAR(result["regularizer"].get<double>(), 0.5 * result["loss"].get<double>() + 0.05 * result["geo"].get<double>(), 1e-12);
+  EXPECT_NEAR(result["regularizer"].get<double>(),
+              0.5 * result["loss"].get<double>() + 0.05 * result["geo"].get<double>(), 1e-12);
   verify_checksum(file);
 
   run_program({"spectrum", write("attention", input[0].second.to(at::kFloat)), "-o", folder / "single"});
   EXPECT_EQ(read_safetensors(folder / "single").at("descriptor").dtype, Dtype::F32);
   run_program({"spectrum", write("attention", input[0].second.to(at::kBFloat16)), "-o", folder / "half"});
-  EXPECT_EQ(read_safetensors(folder / "half").at("grad_attention").dtype, Dtype::F32) << "half precision is computed in float32";
+  EXPECT_EQ(read_safetensors(folder / "half").at("grad_attention").dtype, Dtype::F32)
+      << "half precision is computed in float32";
 }
 
 TEST_F(Commands, SpectrumImplementationsPresetsAndFilesOfOptions) {
@@ -229,13 +255,17 @@ TEST_F(Commands, MemoryGrowsIsShownAndVerified) {
 
 TEST_F(Commands, MemoryFeedsTheLoss) {
   const auto memory = folder / "mem";
-  run_program({"memory", "update", memory, "-i", write_stage("s0", 0, torch::tensor({{0.5, 0.5, 0.0, 0.0}, {0.5, 0.5, 0.0, 0.0}}, at::kDouble))});
+  run_program({"memory", "update", memory, "-i",
+               write_stage("s0", 0, torch::tensor({{0.5, 0.5, 0.0, 0.0}, {0.5, 0.5, 0.0, 0.0}}, at::kDouble))});
   input.resize(4);
   const auto outcome = run_program({"spectrum", write(), "--memory", memory, "-o", folder / "out", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_EQ(outcome.json()["prototypes"], 2);
-  expect_refused({"spectrum", folder / "in", "--memory", memory, "-o", folder / "out", "--preset", "paper"}, "cannot be mixed");
-  expect_refused({"spectrum", folder / "in", "--memory", memory, "-o", folder / "out", "--set", "asr.prototypes=global"}, "start a new memory");
+  expect_refused({"spectrum", folder / "in", "--memory", memory, "-o", folder / "out", "--preset", "paper"},
+                 "cannot be mixed");
+  expect_refused(
+      {"spectrum", folder / "in", "--memory", memory, "-o", folder / "out", "--set", "asr.prototypes=global"},
+      "start a new memory");
 }
 
 TEST_F(Commands, MemoryOptionsAreKeptAndGuarded) {
@@ -246,7 +276,9 @@ TEST_F(Commands, MemoryOptionsAreKeptAndGuarded) {
   ASSERT_EQ(run_program({"memory", "update", memory, "-i", stage, "--set", "spectral.alpha=0.25"}).status, 0);
   EXPECT_EQ(run_program({"memory", "show", memory, "--json"}).json()["options"]["spectral"]["alpha"], 0.25);
   write_text(folder / "o.yaml", "spectral: {tau_mah: 3}\n");
-  ASSERT_EQ(run_program({"memory", "update", memory, "-i", stage, "--config", folder / "o.yaml", "--preset", "sound"}).status, 0);
+  ASSERT_EQ(
+      run_program({"memory", "update", memory, "-i", stage, "--config", folder / "o.yaml", "--preset", "sound"}).status,
+      0);
   const auto kept = run_program({"memory", "show", memory, "--json"}).json()["options"]["spectral"];
   EXPECT_EQ(kept["alpha"], 0.25) << "what neither file nor preset names stays as stored";
   EXPECT_EQ(kept["tau_mah"], 3.0);
@@ -257,9 +289,14 @@ TEST_F(Commands, MemoryOptionsAreKeptAndGuarded) {
 
 TEST_F(Commands, MemoryRefusesBadStages) {
   const auto memory = folder / "mem";
-  save_tensors(folder / "bad", {{"descriptor", torch::ones({2, 9})}, {"angular", torch::ones({2, 8})}, {"posterior", torch::full({2, 2}, 0.5)}}, {});
+  save_tensors(
+      folder / "bad",
+      {{"descriptor", torch::ones({2, 9})}, {"angular", torch::ones({2, 8})}, {"posterior", torch::full({2, 2}, 0.5)}},
+      {});
   expect_refused({"memory", "update", memory, "-i", folder / "bad"}, "expected [N, 54]");
-  save_tensors(folder / "empty", {{"descriptor", torch::ones({0, 54})}, {"angular", torch::ones({0, 8})}, {"posterior", torch::ones({0, 2})}}, {});
+  save_tensors(
+      folder / "empty",
+      {{"descriptor", torch::ones({0, 54})}, {"angular", torch::ones({0, 8})}, {"posterior", torch::ones({0, 2})}}, {});
   expect_refused({"memory", "update", memory, "-i", folder / "empty"}, "at least one sample");
   save_tensors(folder / "lacking", {{"descriptor", torch::ones({2, 54})}}, {});
   expect_refused({"memory", "update", memory, "-i", folder / "lacking"}, "has no tensor 'angular'");
@@ -276,7 +313,8 @@ TEST_F(Commands, DriftComparesMemories) {
   const auto outcome = run_program({"drift", a, b, "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   const auto skill = outcome.json()["skills"][0];
-  for (const char* key : {"l2", "jsd", "high_frequency_loss", "w2", "memory_error", "bound"}) EXPECT_TRUE(skill.contains(key)) << key;
+  for (const char* key : {"l2", "jsd", "high_frequency_loss", "w2", "memory_error", "bound"})
+    EXPECT_TRUE(skill.contains(key)) << key;
   EXPECT_EQ(skill["name"], "count");
   const auto same = run_program({"drift", a, a, "--json"}).json()["skills"][0];
   EXPECT_EQ(same["l2"], 0.0);
@@ -288,17 +326,25 @@ TEST_F(Commands, DriftComparesMemories) {
   run_program({"memory", "update", other, "-i", folder / "s0", "--preset", "paper"});
   expect_refused({"drift", a, other}, "cannot be mixed");
   const auto disjoint = folder / "d";
-  run_program({"memory", "update", disjoint, "-i", write_stage("s2", 0, torch::tensor({{0.0, 0.0, 0.0, 1.0}}, at::kDouble))});
+  run_program(
+      {"memory", "update", disjoint, "-i", write_stage("s2", 0, torch::tensor({{0.0, 0.0, 0.0, 1.0}}, at::kDouble))});
   expect_refused({"drift", a, disjoint}, "no skill in common");
 }
 
 TEST_F(Commands, DriftReadsAnalysisFiles) {
   const auto write_analysis = [&](const std::string& name, double shift) {
-    save_tensors(folder / name, {{"skill", torch::tensor({3})}, {"mean", torch::full({1, 54}, shift, at::kDouble)}, {"variance", torch::ones({1, 54}, at::kDouble)},
-                                 {"radial", torch::full({1, 8}, 0.125, at::kDouble)}, {"angular", torch::full({1, 8}, 0.125, at::kDouble)},
-                                 {"accuracy", torch::tensor({0.9 - shift}, at::kDouble)}, {"entropy", torch::tensor({1 + shift}, at::kDouble)},
-                                 {"embedding", torch::full({1, 4}, shift, at::kDouble)}, {"sample.skill", torch::full({50}, 3, at::kLong)},
-                                 {"sample.descriptor", torch::randn({50, 54}, at::kDouble) + shift}}, {});
+    save_tensors(folder / name,
+                 {{"skill", torch::tensor({3})},
+                  {"mean", torch::full({1, 54}, shift, at::kDouble)},
+                  {"variance", torch::ones({1, 54}, at::kDouble)},
+                  {"radial", torch::full({1, 8}, 0.125, at::kDouble)},
+                  {"angular", torch::full({1, 8}, 0.125, at::kDouble)},
+                  {"accuracy", torch::tensor({0.9 - shift}, at::kDouble)},
+                  {"entropy", torch::tensor({1 + shift}, at::kDouble)},
+                  {"embedding", torch::full({1, 4}, shift, at::kDouble)},
+                  {"sample.skill", torch::full({50}, 3, at::kLong)},
+                  {"sample.descriptor", torch::randn({50, 54}, at::kDouble) + shift}},
+                 {});
     return folder / name;
   };
   const auto outcome = run_program({"drift", write_analysis("a", 0), write_analysis("b", 0.5), "--json"});
@@ -331,11 +377,13 @@ TEST_F(Commands, MatrixScores) {
 
 TEST_F(Commands, WorldExportIsInOfficialForm) {
   const auto out = folder / "world";
-  const auto outcome = run_program({"world", "export", "--stream", "world-sc", "-o", out, "--train", "2", "--val", "1", "--size", "32", "--json"});
+  const auto outcome = run_program(
+      {"world", "export", "--stream", "world-sc", "-o", out, "--train", "2", "--val", "1", "--size", "32", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_EQ(outcome.json()["tasks"].size(), 10u);
   const auto read = [&](const std::string& name) { return nlohmann::json::parse(read_text(out + "/" + name)); };
-  const auto questions = read("questions_01_count_train.json")["questions"], annotations = read("annotations_01_count_train.json")["annotations"];
+  const auto questions = read("questions_01_count_train.json")["questions"],
+             annotations = read("annotations_01_count_train.json")["annotations"];
   ASSERT_EQ(questions.size(), 2u);
   EXPECT_EQ(questions[0]["question_id"], annotations[0]["question_id"]);
   EXPECT_EQ(annotations[0]["answers"].size(), 10u);
@@ -354,7 +402,8 @@ TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   const auto row = outcome.json()["results"][0];
   EXPECT_EQ(row["threads"], 1);
-  EXPECT_NEAR(row["composed_loss"].get<double>(), row["fused_loss"].get<double>(), 1e-4 * row["composed_loss"].get<double>());
+  EXPECT_NEAR(row["composed_loss"].get<double>(), row["fused_loss"].get<double>(),
+              1e-4 * row["composed_loss"].get<double>());
   EXPECT_GT(row["fused_ms"].get<double>(), 0);
   EXPECT_GT(row["composed_scratch_bytes"].get<int64_t>(), row["fused_scratch_bytes"].get<int64_t>());
 }

@@ -9,7 +9,9 @@
 namespace asr {
 namespace {
 
-ByteSpan span(const std::string& bytes) { return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}; }
+ByteSpan span(const std::string& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
 
 // Exact-sized heap copy, so that the address sanitizer sees a read past the end.
 Safetensors parse(const std::string& bytes) {
@@ -22,11 +24,14 @@ Safetensors parse(const std::string& bytes) {
   return out;
 }
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
-std::string file(const std::string& entries, size_t data_bytes) { return safetensors_bytes("{" + entries + "}", std::string(data_bytes, 'x')); }
+std::string file(const std::string& entries, size_t data_bytes) {
+  return safetensors_bytes("{" + entries + "}", std::string(data_bytes, 'x'));
+}
 
 TensorView view(const std::string& name, Dtype dtype, std::vector<int64_t> shape, const std::string& data) {
   TensorView out;
@@ -52,7 +57,8 @@ TEST(Safetensors, RoundTripOfEveryType) {
     EXPECT_EQ(found.dtype, expected.dtype);
     EXPECT_EQ(found.shape, expected.shape);
     EXPECT_EQ(std::memcmp(found.data.data, expected.data.data, expected.data.size), 0);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(found.data.data) % dtype_bytes(found.dtype), 0u) << found.name << " is not aligned";
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(found.data.data) % dtype_bytes(found.dtype), 0u)
+        << found.name << " is not aligned";
   }
   EXPECT_EQ(read.metadata.at("note"), "one \"two\"");
   verify_checksum(read);
@@ -158,7 +164,11 @@ TEST(Safetensors, WriterNeverLeavesHalfAFile) {
   TemporaryFolder folder;
   const std::string data = "12345678";
   write_text(folder / "f", "old");
-  EXPECT_CONTAINS(error_of([&] { write_safetensors(folder / "f", {view("a", Dtype::F32, {2}, data), view("a", Dtype::F32, {2}, data)}, {}); }), "twice");
+  EXPECT_CONTAINS(
+      error_of([&] {
+        write_safetensors(folder / "f", {view("a", Dtype::F32, {2}, data), view("a", Dtype::F32, {2}, data)}, {});
+      }),
+      "twice");
   EXPECT_EQ(read_text(folder / "f"), "old");
 }
 
@@ -167,7 +177,9 @@ TEST(SafetensorsSet, IndexAndShardsMustAgree) {
   const std::string data = "12345678";
   write_safetensors(folder / "s1.safetensors", {view("a", Dtype::F32, {2}, data)}, {});
   write_safetensors(folder / "s2.safetensors", {view("b", Dtype::F32, {2}, data)}, {});
-  const auto index = [&](const std::string& map) { write_text(folder / "model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":" + map + "}"); };
+  const auto index = [&](const std::string& map) {
+    write_text(folder / "model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":" + map + "}");
+  };
   index(R"({"a":"s1.safetensors","b":"s2.safetensors"})");
   const auto set = read_safetensors_set(folder.path());
   EXPECT_EQ(set.tensors.size(), 2u);

@@ -24,7 +24,8 @@ TEST(Attention, RowsOfTheTapAreThoseOfTheFullMatrix) {
       for (int64_t v = 0; v < 4; ++v) {
         const int64_t row = request.rows[b][t].item<int64_t>(), column = request.columns[b][v].item<int64_t>();
         for (int64_t h = 0; h < heads; ++h)
-          EXPECT_NEAR(found[b][h][t][v].item<double>(), row < 0 || column < 0 ? 0 : full[b][h][row][column].item<double>(), 1e-12);
+          EXPECT_NEAR(found[b][h][t][v].item<double>(),
+                      row < 0 || column < 0 ? 0 : full[b][h][row][column].item<double>(), 1e-12);
       }
 }
 
@@ -33,7 +34,8 @@ TEST(Attention, GroupedKeysAreSharedByTheirHeads) {
   const auto q = torch::randn({1, 4, 5, 8}), k = torch::randn({1, 2, 5, 8}), v = torch::randn({1, 2, 5, 8});
   const auto mask = torch::ones({1, 5}, at::kBool);
   const auto grouped = attend(q, k, v, mask, true);
-  const auto repeated = attend(q, k.index_select(1, torch::tensor({0, 0, 1, 1})), v.index_select(1, torch::tensor({0, 0, 1, 1})), mask, true);
+  const auto repeated = attend(q, k.index_select(1, torch::tensor({0, 0, 1, 1})),
+                               v.index_select(1, torch::tensor({0, 0, 1, 1})), mask, true);
   EXPECT_TRUE(at::allclose(grouped, repeated));
 }
 

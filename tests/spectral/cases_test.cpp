@@ -35,8 +35,12 @@ struct SpectralCase {
   }
   double scalar(const std::string& key) const { return description["scalars"][key].get<double>(); }
   // The repository's own gradients are central differences, good to about 1e-9 themselves.
-  double gradient_tolerance(double wanted) const { return inputs.path.find("/fixtures/") != std::string::npos ? std::max(wanted, 1e-8) : wanted; }
-  PrototypeTensors memory() const { return {in("memory.skill"), in("memory.mean"), in("memory.variance"), in("memory.angular"), {}}; }
+  double gradient_tolerance(double wanted) const {
+    return inputs.path.find("/fixtures/") != std::string::npos ? std::max(wanted, 1e-8) : wanted;
+  }
+  PrototypeTensors memory() const {
+    return {in("memory.skill"), in("memory.mean"), in("memory.variance"), in("memory.angular"), {}};
+  }
 };
 
 std::vector<std::string> case_folders() {
@@ -52,7 +56,8 @@ std::vector<std::string> case_folders() {
 
 TEST(Cases, SharedFolderIsPresent) {
   if (!std::filesystem::exists(shared_data() + "/cases"))
-    GTEST_SKIP() << "no " << shared_data() << "/cases: only the repository's own cases run; set ASR_TEST_DATA to run the others";
+    GTEST_SKIP() << "no " << shared_data()
+                 << "/cases: only the repository's own cases run; set ASR_TEST_DATA to run the others";
 }
 
 class Case : public testing::TestWithParam<std::string> {};
@@ -63,7 +68,8 @@ struct Precision {
 };
 const Precision kPrecisions[] = {{at::kDouble, 1e-9, 1e-9}, {at::kFloat, 2e-5, 1e-3}};
 
-void check_forward(const SpectralCase& c, Implementation implementation, const Precision& precision, at::Device device) {
+void check_forward(const SpectralCase& c, Implementation implementation, const Precision& precision,
+                   at::Device device) {
   const auto attention = c.in("attention").to(device, precision.type).detach().requires_grad_();
   const auto weights = token_weights(c.in("functional"), c.in("valid")).to(device);
   const SpectralEncoder encoder(attention.size(4), attention.size(5), c.options.spectral, implementation);
@@ -84,7 +90,8 @@ void check_forward(const SpectralCase& c, Implementation implementation, const P
   expect_close(terms.weight, c.out("weight"), t, "weight");
   expect_close(terms.per_sample, c.out("loss_per_sample"), t, "loss_per_sample");
   expect_close(terms.loss.view({1}), c.out("loss"), t, "loss");
-  expect_close(gradients(terms.loss, {attention})[0], c.out("grad_attention"), c.gradient_tolerance(precision.gradients), "grad_attention");
+  expect_close(gradients(terms.loss, {attention})[0], c.out("grad_attention"),
+               c.gradient_tolerance(precision.gradients), "grad_attention");
 }
 
 TEST_P(Case, BothImplementationsAgreeWithTheExpectedValues) {
@@ -147,7 +154,8 @@ TEST_P(Case, ScoresOfTheMatrix) {
   for (int64_t a = 0; a < scores.size(0); ++a) {
     matrix.tasks.push_back(cat("task", a));
     matrix.rows.emplace_back();
-    for (int64_t b = 0; b < scores.size(1); ++b) matrix.rows.back().push_back(b <= a ? scores[a][b].item<double>() : NAN);
+    for (int64_t b = 0; b < scores.size(1); ++b)
+      matrix.rows.back().push_back(b <= a ? scores[a][b].item<double>() : NAN);
   }
   const auto found = score(matrix);
   const auto expected = c.out("metrics").to(at::kDouble);
@@ -157,13 +165,17 @@ TEST_P(Case, ScoresOfTheMatrix) {
 
 TEST_P(Case, DriftAndBound) {
   const SpectralCase c(GetParam());
-  const auto near = [&](double found, double expected, const char* what) { EXPECT_NEAR(found, expected, 1e-9 * std::max(1.0, std::abs(expected))) << what; };
-  const auto r0 = c.vector("drift.radial0"), r1 = c.vector("drift.radial1"), d0 = c.vector("drift.angular0"), d1 = c.vector("drift.angular1");
+  const auto near = [&](double found, double expected, const char* what) {
+    EXPECT_NEAR(found, expected, 1e-9 * std::max(1.0, std::abs(expected))) << what;
+  };
+  const auto r0 = c.vector("drift.radial0"), r1 = c.vector("drift.radial1"), d0 = c.vector("drift.angular0"),
+             d1 = c.vector("drift.angular1");
   near(jensen_shannon(r0, r1), c.scalar("jsd_r"), "jsd_r");
   near(jensen_shannon(d0, d1), c.scalar("jsd_d"), "jsd_d");
   near(spectral_drift(r0, r1, d0, d1), c.scalar("spec_drift_eta1"), "spec_drift");
   near(high_frequency_loss(r0, r1), c.scalar("high_freq_loss_rho0_0p5"), "high_freq_loss");
-  const Gaussian ideal{c.vector("w2.mean_m"), c.vector("w2.variance_m")}, now{c.vector("w2.mean_t"), c.vector("w2.variance_t")},
+  const Gaussian ideal{c.vector("w2.mean_m"), c.vector("w2.variance_m")},
+      now{c.vector("w2.mean_t"), c.vector("w2.variance_t")},
       stored{c.vector("w2.mean_hat"), c.vector("w2.variance_hat")};
   near(gaussian_drift(now, ideal), c.scalar("w2_drift"), "w2_drift");
   const auto error = memory_error(ideal, stored);
@@ -176,7 +188,8 @@ TEST_P(Case, DriftAndBound) {
 
 std::string case_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = std::filesystem::path(info.param).filename();
-  std::replace_if(name.begin(), name.end(), [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
   return name;
 }
 

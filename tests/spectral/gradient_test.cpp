@@ -10,11 +10,21 @@ namespace {
 
 std::vector<Assignment> random_choices(std::mt19937& random) {
   const std::vector<std::vector<std::string>> choices = {
-      {"eps_mode=add", "eps_mode=clamp"},       {"token_norm=yes", "token_norm=no"},        {"frequency=raw", "frequency=centered"},
-      {"bin_edge=left", "bin_edge=right"},      {"dc=keep", "dc=drop"},                     {"bin_statistic=sum", "bin_statistic=mean"},
-      {"peak_dc=include", "peak_dc=exclude"},   {"peak_power=raw", "peak_power=fraction"},  {"fft_norm=backward", "fft_norm=ortho"},
-      {"second_moment=std", "second_moment=variance"}, {"mahalanobis=mean", "mahalanobis=mean"}, {"confidence=gradient", "confidence=detached", "confidence=one"},
-      {"unseen_skills=skip", "unseen_skills=renormalize"}, {"kl=half", "kl=sum"},           {"radial_bins=8", "radial_bins=5", "radial_bins=1"},
+      {"eps_mode=add", "eps_mode=clamp"},
+      {"token_norm=yes", "token_norm=no"},
+      {"frequency=raw", "frequency=centered"},
+      {"bin_edge=left", "bin_edge=right"},
+      {"dc=keep", "dc=drop"},
+      {"bin_statistic=sum", "bin_statistic=mean"},
+      {"peak_dc=include", "peak_dc=exclude"},
+      {"peak_power=raw", "peak_power=fraction"},
+      {"fft_norm=backward", "fft_norm=ortho"},
+      {"second_moment=std", "second_moment=variance"},
+      {"mahalanobis=mean", "mahalanobis=mean"},
+      {"confidence=gradient", "confidence=detached", "confidence=one"},
+      {"unseen_skills=skip", "unseen_skills=renormalize"},
+      {"kl=half", "kl=sum"},
+      {"radial_bins=8", "radial_bins=5", "radial_bins=1"},
       {"angular_bins=8", "angular_bins=7", "angular_bins=1"}};
   std::vector<Assignment> out;
   for (const auto& list : choices) out.push_back(parse_assignment("spectral." + list[random() % list.size()], "test"));
@@ -37,12 +47,14 @@ struct Problem {
   }
   LossTerms loss(const torch::Tensor& at, Implementation implementation) const {
     const SpectralEncoder encoder(at.size(4), at.size(5), options.spectral, implementation);
-    return SpectralLoss(prototypes, options, at.options(), implementation)(encoder.descriptor(at, weights), posterior.to(at.dtype()));
+    return SpectralLoss(prototypes, options, at.options(), implementation)(encoder.descriptor(at, weights),
+                                                                           posterior.to(at.dtype()));
   }
 };
 
-const std::vector<std::vector<int64_t>> kShapes = {{2, 2, 2, 3, 4, 6}, {1, 1, 1, 1, 2, 2}, {2, 1, 3, 2, 1, 9}, {2, 2, 1, 3, 8, 1},
-                                                   {2, 1, 2, 5, 7, 5}, {1, 2, 2, 2, 16, 17}, {3, 1, 1, 4, 3, 24}, {1, 1, 2, 2, 33, 10}};
+const std::vector<std::vector<int64_t>> kShapes = {{2, 2, 2, 3, 4, 6},  {1, 1, 1, 1, 2, 2},  {2, 1, 3, 2, 1, 9},
+                                                   {2, 2, 1, 3, 8, 1},  {2, 1, 2, 5, 7, 5},  {1, 2, 2, 2, 16, 17},
+                                                   {3, 1, 1, 4, 3, 24}, {1, 1, 2, 2, 33, 10}};
 
 TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
   std::mt19937 random(3);
@@ -58,7 +70,8 @@ TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
       expect_close(fused.per_sample, reference.per_sample, 1e-10, "per sample");
       const auto found = gradients(fused.loss, {b})[0], expected = gradients(reference.loss, {a})[0];
       // With one bin a spectrum is constant and its gradient is rounding alone: those are compared absolutely.
-      const double scale = std::max(expected.abs().max().item<double>(), 1e-6 * std::abs(reference.loss.item<double>()));
+      const double scale =
+          std::max(expected.abs().max().item<double>(), 1e-6 * std::abs(reference.loss.item<double>()));
       EXPECT_LE((found - expected).abs().max().item<double>(), 1e-8 * scale) << "gradient";
     }
 }
@@ -67,7 +80,8 @@ TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
 TEST(Gradient, CentralDifferences) {
   std::mt19937 random(5);
   torch::manual_seed(5);
-  for (const auto& shape : std::vector<std::vector<int64_t>>{{2, 1, 2, 2, 4, 5}, {1, 2, 2, 3, 5, 4}, {2, 1, 1, 2, 1, 6}, {1, 1, 1, 2, 7, 1}})
+  for (const auto& shape : std::vector<std::vector<int64_t>>{
+           {2, 1, 2, 2, 4, 5}, {1, 2, 2, 3, 5, 4}, {2, 1, 1, 2, 1, 6}, {1, 1, 1, 2, 7, 1}})
     for (int round = 0; round < 6; ++round) {
       auto choices = random_choices(random);
       choices.push_back({"spectral.confidence", round % 2 ? "gradient" : "one", "test"});
@@ -85,7 +99,8 @@ TEST(Gradient, CentralDifferences) {
             return problem.loss(moved, implementation).loss.item<double>();
           };
           const double slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
-          EXPECT_NEAR(slope, gradient[i].item<double>(), 2e-6 * scale + 1e-9) << enum_name(implementation) << " entry " << i;
+          EXPECT_NEAR(slope, gradient[i].item<double>(), 2e-6 * scale + 1e-9)
+              << enum_name(implementation) << " entry " << i;
         }
       }
     }
@@ -95,7 +110,8 @@ TEST(Gradient, StridedInputNeedsNoCopyAndGivesTheSameBits) {
   torch::manual_seed(6);
   Options options;
   const auto wide = random_attention({3, 2, 4, 6, 5, 8}, at::kFloat);
-  const auto strided = wide.slice(0, 0, 3, 2).slice(2, 1, 4).slice(3, 0, 6, 2);  // gaps between samples, heads and tokens
+  const auto strided =
+      wide.slice(0, 0, 3, 2).slice(2, 1, 4).slice(3, 0, 6, 2);  // gaps between samples, heads and tokens
   ASSERT_FALSE(strided.is_contiguous());
   const auto weights = token_weights(torch::ones({2, 3}), torch::ones({2, 3}));
   const SpectralEncoder encoder(5, 8, options.spectral, Implementation::fused);
@@ -172,13 +188,18 @@ TEST(Encoder, BadInputIsNamed) {
   const SpectralEncoder encoder(4, 5, options.spectral);
   const auto weights = token_weights(torch::ones({2, 3}), torch::ones({2, 3}));
   const auto good = random_attention({2, 1, 2, 3, 4, 5});
-  const auto message = [&](const torch::Tensor& attention) { return error_of([&] { encoder.descriptor(attention, weights); }); };
+  const auto message = [&](const torch::Tensor& attention) {
+    return error_of([&] { encoder.descriptor(attention, weights); });
+  };
   EXPECT_CONTAINS(message(good.squeeze(1)), "expected [B, L, heads, T, H, W]");
   EXPECT_CONTAINS(message(random_attention({2, 1, 2, 3, 5, 4})), "grid is 5x4");
   EXPECT_CONTAINS(message(random_attention({2, 1, 2, 4, 4, 5})), "token weights");
   EXPECT_CONTAINS(message(good.to(at::kLong)), "float32 or float64");
   EXPECT_CONTAINS(message(good.slice(0, 0, 0)), "empty");
-  EXPECT_CONTAINS(error_of([] { token_weights(torch::ones({2, 3}), torch::tensor({{1, 1, 1}, {0, 0, 0}})); }), "sample 1 has no valid token");
+  EXPECT_CONTAINS(error_of([] {
+                    token_weights(torch::ones({2, 3}), torch::tensor({{1, 1, 1}, {0, 0, 0}}));
+                  }),
+                  "sample 1 has no valid token");
   EXPECT_CONTAINS(error_of([] { token_weights(torch::ones({2, 3}), torch::ones({2, 4})); }), "must both be [B, T]");
   EXPECT_CONTAINS(error_of([] { make_frequency_plane(1, 1, {}); }), "1x1");
   EXPECT_CONTAINS(error_of([] { make_frequency_plane(0, 4, {}); }), "0x4");

@@ -20,7 +20,8 @@ TEST(Grid, TilesFormOneLargeGridAndTheThumbnailIsLeftOut) {
   const auto rows = torch::arange(12, at::kDouble).view({1, 12});
   const auto map = to_grid(rows, tile_layout(1, 2, 2, true));
   EXPECT_TRUE(at::equal(map, torch::tensor({{{0.0, 1.0, 4.0, 5.0}, {2.0, 3.0, 6.0, 7.0}}}, at::kDouble)));
-  EXPECT_TRUE(at::equal(to_grid(rows.narrow(1, 0, 4), tile_layout(1, 1, 2, false)), torch::tensor({{{0.0, 1.0}, {2.0, 3.0}}}, at::kDouble)));
+  EXPECT_TRUE(at::equal(to_grid(rows.narrow(1, 0, 4), tile_layout(1, 1, 2, false)),
+                        torch::tensor({{{0.0, 1.0}, {2.0, 3.0}}}, at::kDouble)));
 }
 
 TEST(Grid, SharedCellsAreAveragedEmptyOnesAreZeroAndGradientsFlow) {
@@ -44,7 +45,10 @@ TEST(Grid, ResizingKeepsConstantsAndSmoothMassAndIsDifferentiable) {
 }
 
 TEST(Grid, MismatchesAreNamed) {
-  EXPECT_CONTAINS(error_of([] { to_grid(torch::ones({1, 5}), patch_layout(2, 3)); }), "5 visual columns but the layout names 6");
+  EXPECT_CONTAINS(error_of([] {
+                    to_grid(torch::ones({1, 5}), patch_layout(2, 3));
+                  }),
+                  "5 visual columns but the layout names 6");
   EXPECT_CONTAINS(error_of([] { to_grid(torch::ones({1, 1}), GridLayout{1, 1, {4}}); }), "cell 4");
   EXPECT_CONTAINS(error_of([] { patch_layout(0, 3); }), "empty");
   EXPECT_CONTAINS(error_of([] { resize_maps(torch::ones({4, 4}), 0, 3); }), "resize");

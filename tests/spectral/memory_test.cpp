@@ -7,7 +7,8 @@
 namespace asr {
 namespace {
 
-StageMoments stage_of(const Options& options, const torch::Tensor& posterior, double mean, int64_t task = 0, const torch::Tensor& map = {}) {
+StageMoments stage_of(const Options& options, const torch::Tensor& posterior, double mean, int64_t task = 0,
+                      const torch::Tensor& map = {}) {
   StageMoments out(options);
   const int64_t n = posterior.size(0);
   auto rows = torch::full({n, options.spectral.dim()}, mean, at::kDouble);
@@ -78,7 +79,8 @@ TEST(Memory, FileRoundTripsEveryBit) {
   EXPECT_EQ(back.skill_names, memory.skill_names);
   EXPECT_EQ(back.stages, 1);
   const auto a = memory.tensors(), b = back.tensors();
-  EXPECT_TRUE(at::equal(a.mean, b.mean) && at::equal(a.variance, b.variance) && at::equal(a.angular, b.angular) && at::equal(a.map, b.map));
+  EXPECT_TRUE(at::equal(a.mean, b.mean) && at::equal(a.variance, b.variance) && at::equal(a.angular, b.angular) &&
+              at::equal(a.map, b.map));
   EXPECT_EQ(back.prototypes[1].count, 2);
   EXPECT_EQ(back.name_of(1), "color \"x\"");
   EXPECT_EQ(back.name_of(2), "skill2");
@@ -114,15 +116,39 @@ TEST(Memory, DamagedAndForeignFilesAreRefused) {
   const auto t = memory.tensors();
   Options options;
   const auto save = [&](NamedTensors tensors) {
-    save_tensors(folder / "wrong", tensors, {{"asr_memory", "1"}, {"options", options.table().manifest().dump()}, {"skills", "[]"}, {"stages", "1"}});
+    save_tensors(
+        folder / "wrong", tensors,
+        {{"asr_memory", "1"}, {"options", options.table().manifest().dump()}, {"skills", "[]"}, {"stages", "1"}});
     return error_of([&] { load_memory(folder / "wrong"); });
   };
   const auto count = torch::ones({2}, at::kLong);
-  EXPECT_CONTAINS(save({{"skill", t.skill}, {"count", count}, {"mean", t.mean.slice(1, 1)}, {"variance", t.variance}, {"angular", t.angular}}), "'mean' has shape");
-  EXPECT_CONTAINS(save({{"skill", t.skill}, {"count", count}, {"mean", t.mean}, {"variance", -t.variance}, {"angular", t.angular}}), "negative");
-  EXPECT_CONTAINS(save({{"skill", t.skill}, {"count", count}, {"mean", t.mean / 0}, {"variance", t.variance}, {"angular", t.angular}}), "NaN or infinite");
-  EXPECT_CONTAINS(save({{"skill", t.skill.flip(0)}, {"count", count}, {"mean", t.mean}, {"variance", t.variance}, {"angular", t.angular}}), "ascending");
-  EXPECT_CONTAINS(save({{"skill", t.skill}, {"count", count * 0}, {"mean", t.mean}, {"variance", t.variance}, {"angular", t.angular}}), "count 0");
+  EXPECT_CONTAINS(save({{"skill", t.skill},
+                        {"count", count},
+                        {"mean", t.mean.slice(1, 1)},
+                        {"variance", t.variance},
+                        {"angular", t.angular}}),
+                  "'mean' has shape");
+  EXPECT_CONTAINS(
+      save({{"skill", t.skill}, {"count", count}, {"mean", t.mean}, {"variance", -t.variance}, {"angular", t.angular}}),
+      "negative");
+  EXPECT_CONTAINS(save({{"skill", t.skill},
+                        {"count", count},
+                        {"mean", t.mean / 0},
+                        {"variance", t.variance},
+                        {"angular", t.angular}}),
+                  "NaN or infinite");
+  EXPECT_CONTAINS(save({{"skill", t.skill.flip(0)},
+                        {"count", count},
+                        {"mean", t.mean},
+                        {"variance", t.variance},
+                        {"angular", t.angular}}),
+                  "ascending");
+  EXPECT_CONTAINS(save({{"skill", t.skill},
+                        {"count", count * 0},
+                        {"mean", t.mean},
+                        {"variance", t.variance},
+                        {"angular", t.angular}}),
+                  "count 0");
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ struct Stage {
 };
 
 Stage random_stage(int64_t samples, const Options& options, at::ScalarType type = at::kDouble) {
-  return {torch::randn({samples, options.spectral.dim()}, type), torch::rand({samples, options.spectral.angular_bins}, type),
+  return {torch::randn({samples, options.spectral.dim()}, type),
+          torch::rand({samples, options.spectral.angular_bins}, type),
           torch::randn({samples, 5}, type).mul(2).softmax(-1)};
 }
 
@@ -95,8 +96,8 @@ bool same_bits(const std::map<int64_t, SkillMoments>& a, const std::map<int64_t,
   if (a.size() != b.size()) return false;
   for (const auto& [key, m] : a) {
     const auto found = b.find(key);
-    if (found == b.end() || found->second.count != m.count || !equal(found->second.mean, m.mean) || !equal(found->second.variance, m.variance) ||
-        !equal(found->second.angular, m.angular))
+    if (found == b.end() || found->second.count != m.count || !equal(found->second.mean, m.mean) ||
+        !equal(found->second.variance, m.variance) || !equal(found->second.angular, m.angular))
       return false;
   }
   return true;
@@ -114,7 +115,8 @@ TEST(Moments, AnySplitAndAnyOrderGiveTheSameBits) {
       std::vector<StageMoments> workers(3, StageMoments(options));
       for (int64_t begin = 0; begin < 157; begin += 10 + round) {
         const auto part = order.slice(0, begin, std::min<int64_t>(157, begin + 10 + round));
-        workers[begin % 3].add(stage.descriptor.index_select(0, part), stage.angular.index_select(0, part), stage.posterior.index_select(0, part), {}, 0);
+        workers[begin % 3].add(stage.descriptor.index_select(0, part), stage.angular.index_select(0, part),
+                               stage.posterior.index_select(0, part), {}, 0);
       }
       StageMoments merged(options);
       for (int w : {2, 0, 1}) merged.merge(workers[(w + round) % 3]);
@@ -134,8 +136,10 @@ TEST(Moments, AgreeWithTheDefinition) {
     const auto rows = stage.descriptor.index_select(0, chosen);
     EXPECT_EQ(m.count, chosen.numel());
     expect_close(torch::tensor(m.mean, at::kDouble), rows.mean(0), 1e-13, "mean");
-    if (m.count > 1) expect_close(torch::tensor(m.variance, at::kDouble), rows.var(0, /*unbiased=*/true), 1e-12, "variance");
-    expect_close(torch::tensor(m.angular, at::kDouble), stage.angular.index_select(0, chosen).mean(0), 1e-13, "angular");
+    if (m.count > 1)
+      expect_close(torch::tensor(m.variance, at::kDouble), rows.var(0, /*unbiased=*/true), 1e-12, "variance");
+    expect_close(torch::tensor(m.angular, at::kDouble), stage.angular.index_select(0, chosen).mean(0), 1e-13,
+                 "angular");
   }
 }
 

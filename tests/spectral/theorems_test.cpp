@@ -26,10 +26,16 @@ torch::Tensor coarsening(int64_t height, int64_t width) {
   return matrix;
 }
 
-torch::Tensor spectral_statistics(const torch::Tensor& map) { return coarsening(map.size(0), map.size(1)).matmul(normalised_power(map)); }
+torch::Tensor spectral_statistics(const torch::Tensor& map) {
+  return coarsening(map.size(0), map.size(1)).matmul(normalised_power(map));
+}
 
-double length(const torch::Tensor& t) { return t.norm().item<double>(); }
-double norm1(const torch::Tensor& t) { return t.abs().sum().item<double>(); }
+double length(const torch::Tensor& t) {
+  return t.norm().item<double>();
+}
+double norm1(const torch::Tensor& t) {
+  return t.abs().sum().item<double>();
+}
 const double kKappa = std::sqrt(2.0);
 
 struct Grid {
@@ -51,7 +57,8 @@ TEST(Theorem, CyclicShiftsLeaveSpectrumAndDescriptorAlone) {
           EXPECT_LT(norm1(normalised_power(map) - normalised_power(map.roll({dy, dx}, {0, 1}))), 1e-13);
           for (auto implementation : {Implementation::reference, Implementation::fused}) {
             const SpectralEncoder encoder(grid.height, grid.width, options, implementation);
-            EXPECT_LT(relative_error(encoder.descriptor(moved, weights), encoder.descriptor(attention, weights)), 1e-10) << preset;
+            EXPECT_LT(relative_error(encoder.descriptor(moved, weights), encoder.descriptor(attention, weights)), 1e-10)
+                << preset;
           }
         }
     }
@@ -60,10 +67,12 @@ TEST(Theorem, CyclicShiftsLeaveSpectrumAndDescriptorAlone) {
 TEST(Theorem, CoordinatePowerIsControlledByProjectiveDistance) {
   torch::manual_seed(12);
   for (int round = 0; round < 200; ++round) {
-    auto u = torch::randn({2, 17}, at::kDouble), v = u + torch::randn({2, 17}, at::kDouble) * (round % 20) * 0.1;  // rows: real, imaginary
+    auto u = torch::randn({2, 17}, at::kDouble),
+         v = u + torch::randn({2, 17}, at::kDouble) * (round % 20) * 0.1;  // rows: real, imaginary
     u = u / u.norm(), v = v / v.norm();
     const double difference = norm1(u.square().sum(0) - v.square().sum(0));
-    const double real = (u[0] * v[0] + u[1] * v[1]).sum().item<double>(), imaginary = (u[0] * v[1] - u[1] * v[0]).sum().item<double>();
+    const double real = (u[0] * v[0] + u[1] * v[1]).sum().item<double>(),
+                 imaginary = (u[0] * v[1] - u[1] * v[0]).sum().item<double>();
     EXPECT_LE(difference, 2 * std::sqrt(std::max(0.0, 1 - real * real - imaginary * imaginary)) + 1e-12);
   }
 }
@@ -139,8 +148,10 @@ double assignment_cost(const std::vector<std::vector<double>>& cost) {
         if (slack[j] < least) least = slack[j], next = j;
       }
       for (int j = 0; j <= n; ++j) {
-        if (used[j]) row[match[j]] += least, column[j] -= least;
-        else slack[j] -= least;
+        if (used[j])
+          row[match[j]] += least, column[j] -= least;
+        else
+          slack[j] -= least;
       }
       at = next;
     } while (match[at] != 0);
@@ -186,7 +197,9 @@ TEST(Theorem, PeakStaysUnderASpectralGap) {
   const int64_t H = 6, W = 7;
   const SpectralEncoder encoder(H, W, {});  // (0, 0), the certain peak of a positive map, is excluded
   const auto one = torch::ones({1, 1}, at::kDouble);
-  const auto peak_of = [&](const torch::Tensor& map) { return encoder.details(map.contiguous().view({1, 1, 1, 1, H, W}), one).peak.item<int64_t>(); };
+  const auto peak_of = [&](const torch::Tensor& map) {
+    return encoder.details(map.contiguous().view({1, 1, 1, 1, H, W}), one).peak.item<int64_t>();
+  };
   std::set<int64_t> peaks;
   int moved_beyond_the_gap = 0;
   for (int round = 0; round < 300; ++round) {
@@ -226,8 +239,10 @@ TEST(Theorem, RawAttentionMatchingIsMaximallyUnstable) {
   Options full;
   const SpectralEncoder encoder(6, 6, full.spectral);
   const auto weights = torch::ones({1, 1}, at::kDouble);
-  const auto before = encoder.descriptor(map.view({1, 1, 1, 1, 6, 6}), weights), after = encoder.descriptor(moved.contiguous().view({1, 1, 1, 1, 6, 6}), weights);
-  prototype.mean = before, prototype.variance = torch::ones_like(before), prototype.angular = angular_part(before, full.spectral);
+  const auto before = encoder.descriptor(map.view({1, 1, 1, 1, 6, 6}), weights),
+             after = encoder.descriptor(moved.contiguous().view({1, 1, 1, 1, 6, 6}), weights);
+  prototype.mean = before, prototype.variance = torch::ones_like(before),
+  prototype.angular = angular_part(before, full.spectral);
   EXPECT_LT(SpectralLoss(prototype, full, wide)(after, posterior).loss.item<double>(), 1e-18);
 }
 
@@ -235,7 +250,8 @@ Gaussian random_gaussian(int64_t size, std::mt19937& random, double spread) {
   std::uniform_real_distribution<double> uniform(0.2, 1.5);
   std::normal_distribution<double> normal;
   Gaussian out;
-  for (int64_t i = 0; i < size; ++i) out.mean.push_back(spread * normal(random)), out.variance.push_back(uniform(random));
+  for (int64_t i = 0; i < size; ++i)
+    out.mean.push_back(spread * normal(random)), out.variance.push_back(uniform(random));
   return out;
 }
 
@@ -272,11 +288,13 @@ TEST(Theorem, W1W2AndGaussianInsertionOnOneDimensionalLaws) {
     const double sigma = std::sqrt(old_law.variance[0]);
     for (double& value : old) value /= sigma;
     for (double& value : now) value /= sigma;
-    const double w1 = wasserstein_1d(old, now, 1), w2 = wasserstein_1d(old, now, 2), delta = gaussian_drift(now_law, old_law);
+    const double w1 = wasserstein_1d(old, now, 1), w2 = wasserstein_1d(old, now, 2),
+                 delta = gaussian_drift(now_law, old_law);
     // In the metric of the old law: a law's distance to its own Gaussian, whitened by the old deviation.
     const auto gamma = [&](const Vector& x, const Gaussian& law) {
       Vector quantiles(n);
-      for (int i = 0; i < n; ++i) quantiles[i] = (law.mean[0] + std::sqrt(law.variance[0]) * normal_quantile((i + 0.5) / n)) / sigma;
+      for (int i = 0; i < n; ++i)
+        quantiles[i] = (law.mean[0] + std::sqrt(law.variance[0]) * normal_quantile((i + 0.5) / n)) / sigma;
       return wasserstein_1d(x, quantiles, 2);
     };
     EXPECT_LE(w1, w2 + 1e-12);

@@ -10,7 +10,8 @@ const auto kWide = at::TensorOptions().dtype(at::kDouble);
 
 struct Setting {
   Options options;
-  torch::Tensor descriptor = torch::rand({3, 54}, at::kDouble) * 0.5, posterior = torch::randn({3, 4}, at::kDouble).softmax(-1);
+  torch::Tensor descriptor = torch::rand({3, 54}, at::kDouble) * 0.5,
+                posterior = torch::randn({3, 4}, at::kDouble).softmax(-1);
   PrototypeTensors prototypes = random_prototypes(3, {});
 
   LossTerms run(Implementation implementation = Implementation::automatic) const {
@@ -35,12 +36,20 @@ std::vector<int64_t> dimensions(int64_t begin, int64_t end) {
 }
 
 TEST(Presets, AreTheTableOfTheSpecification) {
-  const char* keys[] = {"frequency", "bin_edge", "dc", "bin_statistic", "peak_dc", "peak_power", "fft_norm", "token_norm", "second_moment",
-                        "eps_mode", "mahalanobis", "confidence", "unseen_skills", "kl", "floor_at"};
+  const char* keys[] = {"frequency",     "bin_edge",   "dc",          "bin_statistic",
+                        "peak_dc",       "peak_power", "fft_norm",    "token_norm",
+                        "second_moment", "eps_mode",   "mahalanobis", "confidence",
+                        "unseen_skills", "kl",         "floor_at"};
   const std::map<std::string, std::vector<std::string>> rows = {
-      {"paper", {"raw", "left", "keep", "sum", "include", "raw", "backward", "yes", "std", "add", "sum", "gradient", "skip", "half", "update"}},
-      {"reference", {"centered", "right", "keep", "sum", "include", "fraction", "ortho", "no", "variance", "clamp", "mean", "gradient", "renormalize", "half", "update"}},
-      {"sound", {"centered", "left", "drop", "sum", "exclude", "fraction", "ortho", "yes", "std", "add", "mean", "detached", "skip", "half", "update"}}};
+      {"paper",
+       {"raw", "left", "keep", "sum", "include", "raw", "backward", "yes", "std", "add", "sum", "gradient", "skip",
+        "half", "update"}},
+      {"reference",
+       {"centered", "right", "keep", "sum", "include", "fraction", "ortho", "no", "variance", "clamp", "mean",
+        "gradient", "renormalize", "half", "update"}},
+      {"sound",
+       {"centered", "left", "drop", "sum", "exclude", "fraction", "ortho", "yes", "std", "add", "mean", "detached",
+        "skip", "half", "update"}}};
   for (const auto& [preset, values] : rows) {
     auto options = resolve_options(preset, {});
     const auto manifest = options.table().manifest()["spectral"];
@@ -55,7 +64,8 @@ TEST(Presets, AreTheTableOfTheSpecification) {
 }
 
 TEST(Presets, ComeBeforeSingleOptionsWhereverTheyStand) {
-  const auto options = resolve_options("sound", {{"spectral.dc", "keep", "x"}, {"spectral.preset", "paper", "x"}, {"spectral.eps", "1e-6", "x"}});
+  const auto options = resolve_options(
+      "sound", {{"spectral.dc", "keep", "x"}, {"spectral.preset", "paper", "x"}, {"spectral.eps", "1e-6", "x"}});
   EXPECT_EQ(options.spectral.frequency, Frequency::raw);
   EXPECT_EQ(options.spectral.dc, Dc::keep);
   EXPECT_EQ(options.spectral.eps, 1e-6);
@@ -86,7 +96,8 @@ TEST(Variants, RadialAndAngularUseTheirEntriesOnly) {
           for (int64_t k = 0; k < 3; ++k) {
             const double d2 = s.expected_distance(b, k, used, mean);
             EXPECT_NEAR(terms.distance[b][k].item<double>(), d2, 1e-12 * std::max(1.0, d2));
-            total += s.posterior[b][k].item<double>() * (d2 + (kl ? 0.1 * terms.divergence[b][k].item<double>() : 0)) / 3;
+            total +=
+                s.posterior[b][k].item<double>() * (d2 + (kl ? 0.1 * terms.divergence[b][k].item<double>() : 0)) / 3;
           }
         EXPECT_NEAR(terms.loss.item<double>(), total, 1e-10 * total);
       };
@@ -112,7 +123,8 @@ TEST(Variants, WithoutAngularTermConfidenceOrGeometry) {
   s.options.asr.weighting = Weighting::fixed;
   s.options.asr.fixed_weight = 0.25;
   EXPECT_TRUE(s.run().weight.eq(0.25).all().item<bool>());
-  EXPECT_EQ(s.run(Implementation::reference).loss.item<double>(), s.run(Implementation::reference).per_sample.mean().item<double>());
+  EXPECT_EQ(s.run(Implementation::reference).loss.item<double>(),
+            s.run(Implementation::reference).per_sample.mean().item<double>());
 }
 
 TEST(Variants, GlobalTaskMeanAndHard) {
@@ -134,14 +146,16 @@ TEST(Variants, GlobalTaskMeanAndHard) {
   s.options.asr.prototypes = Prototypes::skill;
   s.options.asr.skill = SkillMode::hard;
   s.posterior = torch::tensor({{0.1, 0.6, 0.2, 0.1}, {0.05, 0.05, 0.2, 0.7}, {0.4, 0.3, 0.2, 0.1}}, at::kDouble);
-  const auto expected = torch::tensor({{0.0, 1.0, 0.0}, {0.0, 0.0, 0.0}, {1.0, 0.0, 0.0}}, at::kDouble);  // skill 3 has no prototype
+  const auto expected =
+      torch::tensor({{0.0, 1.0, 0.0}, {0.0, 0.0, 0.0}, {1.0, 0.0, 0.0}}, at::kDouble);  // skill 3 has no prototype
   EXPECT_TRUE(at::equal(SpectralLoss(s.prototypes, s.options, kWide).skill_weights(s.posterior), expected));
 }
 
 TEST(Variants, UnseenSkillsSkipOrRenormalize) {
   Setting s;
   s.posterior = torch::tensor({{0.1, 0.2, 0.2, 0.5}, {0.0, 0.0, 0.0, 1.0}, {0.5, 0.5, 0.0, 0.0}}, at::kDouble);
-  EXPECT_TRUE(at::equal(SpectralLoss(s.prototypes, s.options, kWide).skill_weights(s.posterior), s.posterior.narrow(1, 0, 3)));
+  EXPECT_TRUE(
+      at::equal(SpectralLoss(s.prototypes, s.options, kWide).skill_weights(s.posterior), s.posterior.narrow(1, 0, 3)));
   s.options.spectral.unseen_skills = UnseenSkills::renormalize;
   const auto expected = torch::tensor({{0.2, 0.4, 0.4}, {0.0, 0.0, 0.0}, {0.5, 0.5, 0.0}}, at::kDouble);
   EXPECT_TRUE(at::allclose(SpectralLoss(s.prototypes, s.options, kWide).skill_weights(s.posterior), expected));
@@ -175,7 +189,8 @@ TEST(Loss, EmptyMemoryIsZeroWithZeroGradient) {
   Options options;
   const auto descriptor = torch::rand({2, 54}, at::kDouble).requires_grad_();
   for (auto implementation : {Implementation::reference, Implementation::fused}) {
-    const auto terms = SpectralLoss({}, options, kWide, implementation)(descriptor, torch::full({2, 3}, 1.0 / 3, at::kDouble));
+    const auto terms =
+        SpectralLoss({}, options, kWide, implementation)(descriptor, torch::full({2, 3}, 1.0 / 3, at::kDouble));
     EXPECT_EQ(terms.loss.item<double>(), 0);
     EXPECT_TRUE(terms.weight.eq(1).all().item<bool>());
     EXPECT_TRUE(gradients(terms.loss, {descriptor})[0].eq(0).all().item<bool>());
@@ -185,13 +200,23 @@ TEST(Loss, EmptyMemoryIsZeroWithZeroGradient) {
 TEST(Loss, BadInputIsNamed) {
   Setting s;
   const auto message = [&](const std::function<void()>& action) { return error_of(action); };
-  EXPECT_CONTAINS(message([&] { check_posterior(torch::tensor({{0.5, 0.4}}), SkillMode::soft); }), "sample 0 is no distribution");
+  EXPECT_CONTAINS(message([&] {
+                    check_posterior(torch::tensor({{0.5, 0.4}}), SkillMode::soft);
+                  }),
+                  "sample 0 is no distribution");
   EXPECT_CONTAINS(message([&] { check_posterior(torch::tensor({{1.5, -0.5}}), SkillMode::soft); }), "no distribution");
-  EXPECT_CONTAINS(message([&] { check_posterior(torch::tensor({{double(NAN), 1.0}}), SkillMode::soft); }), "no distribution");
+  EXPECT_CONTAINS(message([&] {
+                    check_posterior(torch::tensor({{double(NAN), 1.0}}), SkillMode::soft);
+                  }),
+                  "no distribution");
   EXPECT_CONTAINS(message([&] { check_posterior(torch::tensor({{0.5, 0.5}}), SkillMode::oracle); }), "one-hot");
   EXPECT_CONTAINS(message([&] { check_posterior(torch::ones({3}), SkillMode::soft); }), "expected [B, skills]");
-  EXPECT_CONTAINS(message([&] { SpectralLoss(s.prototypes, s.options, kWide)(s.descriptor, s.posterior.narrow(1, 0, 2)); }), "holds skill 2");
-  EXPECT_CONTAINS(message([&] { SpectralLoss(s.prototypes, s.options, kWide)(s.descriptor.narrow(1, 0, 9), s.posterior); }), "expected [B, 54]");
+  EXPECT_CONTAINS(
+      message([&] { SpectralLoss(s.prototypes, s.options, kWide)(s.descriptor, s.posterior.narrow(1, 0, 2)); }),
+      "holds skill 2");
+  EXPECT_CONTAINS(
+      message([&] { SpectralLoss(s.prototypes, s.options, kWide)(s.descriptor.narrow(1, 0, 9), s.posterior); }),
+      "expected [B, 54]");
   auto bad = s.prototypes;
   bad.variance = -bad.variance;
   EXPECT_CONTAINS(message([&] { SpectralLoss(bad, s.options, kWide); }), "negative");

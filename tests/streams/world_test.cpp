@@ -51,14 +51,17 @@ void check_answer(const Sample& s) {
   switch (s.type) {
     case Type::count: {
       int count = 0;
-      for (const auto& o : s.scene.objects) count += q.text.find(std::string(" ") + plural_of(o.shape) + " ") != std::string::npos;
+      for (const auto& o : s.scene.objects)
+        count += q.text.find(std::string(" ") + plural_of(o.shape) + " ") != std::string::npos;
       EXPECT_EQ(q.answer, std::to_string(count)) << q.text;
       return;
     }
     case Type::color:
       for (const auto& o : s.scene.objects) matches += q.answer == name_of(o.color);
       EXPECT_GE(matches, 1) << q.text;
-      for (int c = 0; c < kColors; ++c) EXPECT_EQ(q.text.find(std::string(name_of(static_cast<Color>(c))) + " "), std::string::npos) << "names the answer: " << q.text;
+      for (int c = 0; c < kColors; ++c)
+        EXPECT_EQ(q.text.find(std::string(name_of(static_cast<Color>(c))) + " "), std::string::npos)
+            << "names the answer: " << q.text;
       return;
     case Type::location:
       for (const auto& o : s.scene.objects) matches += q.answer == name_of_place(o.place);
@@ -69,10 +72,12 @@ void check_answer(const Sample& s) {
       EXPECT_GE(matches, 1) << q.text;
       return;
     case Type::reading:
-      for (const auto& o : s.scene.objects) matches += o.shape == Shape::sign && (q.answer == o.text || q.answer == o.text.substr(0, 1));
+      for (const auto& o : s.scene.objects)
+        matches += o.shape == Shape::sign && (q.answer == o.text || q.answer == o.text.substr(0, 1));
       EXPECT_GE(matches, 1) << q.text;
       return;
-    default: EXPECT_FALSE(q.answer.empty()) << q.text;
+    default:
+      EXPECT_FALSE(q.answer.empty()) << q.text;
   }
 }
 
@@ -146,7 +151,8 @@ TEST(World, InstructionFormatsHoldTheirForm) {
     int box[4];
     const auto answer = sample(cit, 6, Split::val, i).question.answer;
     ASSERT_EQ(std::sscanf(answer.c_str(), "[%d,%d,%d,%d]", box, box + 1, box + 2, box + 3), 4) << answer;
-    EXPECT_TRUE(0 <= box[0] && box[0] < box[2] && box[2] <= 99 && 0 <= box[1] && box[1] < box[3] && box[3] <= 99) << answer;
+    EXPECT_TRUE(0 <= box[0] && box[0] < box[2] && box[2] <= 99 && 0 <= box[1] && box[1] < box[3] && box[3] <= 99)
+        << answer;
     EXPECT_EQ(sample(cit, 7, Split::val, i).question.references.size(), 3u);
     EXPECT_EQ(sample(ucit, 0, Split::val, i).question.answer.size(), 2u);
   }
@@ -162,10 +168,13 @@ TEST(World, ObjectsStayInTheImageAndBoxesHoldThem) {
       EXPECT_TRUE(box.left >= 0 && box.right <= 1 && box.top >= 0 && box.bottom <= 1);
       for (int y = 0; y < 60; ++y)
         for (int x = 0; x < 60; ++x)
-          if (x + 1 >= box.left * 60 && x <= box.right * 60 && y + 1 >= box.top * 60 && y <= box.bottom * 60) covered[y * 60 + x] = true;
+          if (x + 1 >= box.left * 60 && x <= box.right * 60 && y + 1 >= box.top * 60 && y <= box.bottom * 60)
+            covered[y * 60 + x] = true;
     }
     for (int p = 0; p < 60 * 60; ++p)
-      EXPECT_TRUE(covered[p] || (image.pixels[3 * p] == 255 && image.pixels[3 * p + 1] == 255 && image.pixels[3 * p + 2] == 255)) << "paint outside every box";
+      EXPECT_TRUE(covered[p] ||
+                  (image.pixels[3 * p] == 255 && image.pixels[3 * p + 1] == 255 && image.pixels[3 * p + 2] == 255))
+          << "paint outside every box";
   }
 }
 

@@ -73,8 +73,8 @@ inline void expect_contains(const std::string& text, const std::string& part) {
 }  // namespace asr
 
 // A macro only so that a failure names the caller's line.
-#define EXPECT_CONTAINS(text, part)                  \
-  do {                                               \
-    SCOPED_TRACE("here");                            \
-    ::asr::expect_contains((text), (part));          \
+#define EXPECT_CONTAINS(text, part)         \
+  do {                                      \
+    SCOPED_TRACE("here");                   \
+    ::asr::expect_contains((text), (part)); \
   } while (false)

@@ -33,7 +33,8 @@ inline Outcome run_program(const std::vector<std::string>& arguments) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder / "out"), read_text(folder / "error")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder / "out"),
+          read_text(folder / "error")};
 }
 
 // Bad input: exit status 2, nothing on stdout, one line on stderr that holds `part`.

@@ -23,7 +23,8 @@ inline double relative_error(const torch::Tensor& found, const torch::Tensor& ex
   return scale > 0 ? difference / scale : difference;
 }
 
-inline void expect_close(const torch::Tensor& found, const torch::Tensor& expected, double tolerance, const std::string& what) {
+inline void expect_close(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
+                         const std::string& what) {
   EXPECT_LE(relative_error(found, expected), tolerance) << what;
 }
 

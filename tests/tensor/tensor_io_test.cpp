@@ -55,21 +55,27 @@ torch::Tensor from_bytes(Dtype dtype, std::vector<int64_t> shape, const std::str
 
 // The value of an 8-bit float by its definition, written out with powers of two.
 double f8_value(int bits, int exponent_bits, int mantissa_bits, int bias) {
-  const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1), mantissa = bits & ((1 << mantissa_bits) - 1);
+  const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1),
+            mantissa = bits & ((1 << mantissa_bits) - 1);
   const double fraction = mantissa / std::pow(2.0, mantissa_bits);
-  const double magnitude = exponent == 0 ? fraction * std::pow(2.0, 1 - bias) : (1 + fraction) * std::pow(2.0, exponent - bias);
+  const double magnitude =
+      exponent == 0 ? fraction * std::pow(2.0, 1 - bias) : (1 + fraction) * std::pow(2.0, exponent - bias);
   return bits & 0x80 ? -magnitude : magnitude;
 }
 
 TEST(TensorIo, EightBitFloatsAreDecodedByDefinition) {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
-  const auto e4m3 = from_bytes(Dtype::F8_E4M3, {256}, all), e5m2 = from_bytes(Dtype::F8_E5M2, {256}, all), e8m0 = from_bytes(Dtype::F8_E8M0, {256}, all);
+  const auto e4m3 = from_bytes(Dtype::F8_E4M3, {256}, all), e5m2 = from_bytes(Dtype::F8_E5M2, {256}, all),
+             e8m0 = from_bytes(Dtype::F8_E8M0, {256}, all);
   for (int i = 0; i < 256; ++i) {
     const double four = e4m3[i].item<float>(), five = e5m2[i].item<float>(), power = e8m0[i].item<float>();
     const int magnitude = i & 0x7f;
     EXPECT_TRUE(magnitude == 0x7f ? std::isnan(four) : four == f8_value(i, 4, 3, 7)) << i;
-    EXPECT_TRUE(magnitude > 0x7c ? std::isnan(five) : magnitude == 0x7c ? std::isinf(five) : five == f8_value(i, 5, 2, 15)) << i;
+    EXPECT_TRUE(magnitude > 0x7c    ? std::isnan(five)
+                : magnitude == 0x7c ? std::isinf(five)
+                                    : five == f8_value(i, 5, 2, 15))
+        << i;
     EXPECT_TRUE(i == 255 ? std::isnan(power) : power == std::ldexp(1.0, i - 127)) << i;
   }
   EXPECT_EQ(e4m3[0x7e].item<float>(), 448);

@@ -1,5 +1,6 @@
-// Vectors, long-vector operations and small matrix products of the CPU kernels. Included by a kernel file inside its own
-// namespace only, so that every instruction set keeps its own copy; no standard-library templates, for the same reason.
+// Vectors, long-vector operations and small matrix products of the CPU kernels. Included by a kernel file inside its
+// own namespace only, so that every instruction set keeps its own copy; no standard-library templates, for the same
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +34,13 @@ struct Simd<double> {
 template <class Real>
 using Vec = typename Simd<Real>::Vec;
 template <class Real>
-inline const Vec<Real>& load(const Real* p) { return *reinterpret_cast<const Vec<Real>*>(p); }
+inline const Vec<Real>& load(const Real* p) {
+  return *reinterpret_cast<const Vec<Real>*>(p);
+}
 template <class Real>
-inline Vec<Real>& at(Real* p) { return *reinterpret_cast<Vec<Real>*>(p); }
+inline Vec<Real>& at(Real* p) {
+  return *reinterpret_cast<Vec<Real>*>(p);
+}
 
 // Sum of the lanes, halving.
 inline float total(Simd<float>::Vec v) {
@@ -183,7 +188,8 @@ struct Ahead {
 };
 
 template <class Real, int R, int N>
-inline void block(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int inner, bool accumulate, Ahead& ahead) {
+inline void block(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int inner,
+                  bool accumulate, Ahead& ahead) {
   const char* line = ahead.at;
   constexpr int lanes = Simd<Real>::lanes;
   Vec<Real> acc[R][N];
@@ -205,27 +211,39 @@ inline void block(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Re
 }
 
 template <class Real, int N>
-inline void rows_of(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows, int inner, bool accumulate, Ahead& ahead) {
+inline void rows_of(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows,
+                    int inner, bool accumulate, Ahead& ahead) {
   int r = 0;
   for (; r + 4 <= rows; r += 4) block<Real, 4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
   switch (rows - r) {
-    case 3: return block<Real, 3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
-    case 2: return block<Real, 2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
-    case 1: return block<Real, 1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
-    default: return;
+    case 3:
+      return block<Real, 3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+    case 2:
+      return block<Real, 2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+    case 1:
+      return block<Real, 1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+    default:
+      return;
   }
 }
 
 template <class Real>
-void product(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows, int cols, int inner, bool accumulate, Ahead& ahead) {
+void product(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows, int cols,
+             int inner, bool accumulate, Ahead& ahead) {
   constexpr int lanes = Simd<Real>::lanes;
   for (int col = 0; col < cols;) {
     const int left = (cols - col) / lanes;
     const int take = left == 4 ? 2 : left >= 3 ? 3 : left;
     switch (take) {
-      case 3: rows_of<Real, 3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
-      case 2: rows_of<Real, 2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
-      default: rows_of<Real, 1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead); break;
+      case 3:
+        rows_of<Real, 3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        break;
+      case 2:
+        rows_of<Real, 2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        break;
+      default:
+        rows_of<Real, 1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        break;
     }
     col += take * lanes;
   }

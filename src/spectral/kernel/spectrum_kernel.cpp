@@ -10,19 +10,23 @@ namespace {
 // ---- one map ------------------------------------------------------------------------------------------------
 
 template <class Real>
-inline Real guarded(const Tables<Real>& t, Real s) { return t.eps_add ? s + t.eps : (s > t.eps ? s : t.eps); }
+inline Real guarded(const Tables<Real>& t, Real s) {
+  return t.eps_add ? s + t.eps : (s > t.eps ? s : t.eps);
+}
 
 // Does the denominator guarded(s) move with s?
 template <class Real>
-inline bool moves(const Tables<Real>& t, Real denominator) { return t.eps_add || denominator > t.eps; }
+inline bool moves(const Tables<Real>& t, Real denominator) {
+  return t.eps_add || denominator > t.eps;
+}
 
 template <class Real>
 struct Workspace {
-  Real *map, *mid, *folded, *wave;    // [HW], [H][row], [H][row], [H][2 pad]
-  Real *power, *pull, *zeros;         // [half], [half], [2 pad]
-  Real *token, *factor, *shift;       // [T]: denominators, factors and gradient shifts of the tokens used
-  const Real** rows;                  // [T]: their maps (a pointer takes the room of two numbers at most)
-  int used;                           // how many those are
+  Real *map, *mid, *folded, *wave;  // [HW], [H][row], [H][row], [H][2 pad]
+  Real *power, *pull, *zeros;       // [half], [half], [2 pad]
+  Real *token, *factor, *shift;     // [T]: denominators, factors and gradient shifts of the tokens used
+  const Real** rows;                // [T]: their maps (a pointer takes the room of two numbers at most)
+  int used;                         // how many those are
   Ahead ahead;
 };
 
@@ -270,8 +274,10 @@ void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head
       continue;
     }
     const Real shift = t.token_norm && moves(t, w.token[i]) ? -w.factor[i] * w.shift[i] / w.token[i] : Real(0);
-    if (in.stream) affine_streamed(to, w.factor[i], w.map, shift, cells);
-    else affine(to, w.factor[i], w.map, shift, cells);
+    if (in.stream)
+      affine_streamed(to, w.factor[i], w.map, shift, cells);
+    else
+      affine(to, w.factor[i], w.map, shift, cells);
     ++i;
   }
   if (in.stream) finish_streaming();
@@ -289,7 +295,11 @@ size_t scratch(const Tables<Real>& t, int tokens) {
 
 }  // namespace
 
-Functions<float> functions_f32() { return {ASR_TEXT(ASR_KERNEL), Simd<float>::lanes, scratch<float>, forward<float>, backward<float>}; }
-Functions<double> functions_f64() { return {ASR_TEXT(ASR_KERNEL), Simd<double>::lanes, scratch<double>, forward<double>, backward<double>}; }
+Functions<float> functions_f32() {
+  return {ASR_TEXT(ASR_KERNEL), Simd<float>::lanes, scratch<float>, forward<float>, backward<float>};
+}
+Functions<double> functions_f64() {
+  return {ASR_TEXT(ASR_KERNEL), Simd<double>::lanes, scratch<double>, forward<double>, backward<double>};
+}
 
 }  // namespace asr::kernel::ASR_KERNEL

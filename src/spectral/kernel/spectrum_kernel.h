@@ -16,27 +16,32 @@ namespace asr::kernel {
 template <class Real>
 struct KernelInt;
 template <>
-struct KernelInt<float> { using type = int32_t; };
+struct KernelInt<float> {
+  using type = int32_t;
+};
 template <>
-struct KernelInt<double> { using type = int64_t; };
+struct KernelInt<double> {
+  using type = int64_t;
+};
 
 template <class Real>
 struct Tables {
-  int height, width;          // H, W
-  int even_h, odd_h;          // cosines 0..H/2, sines 1..(H-1)/2
+  int height, width;  // H, W
+  int even_h, odd_h;  // cosines 0..H/2, sines 1..(H-1)/2
   int even_w, odd_w;
-  int pad;                    // even_w rounded up to whole vectors
-  int row;                    // W rounded up to whole vectors
-  int radial, angular;        // K, M
-  int half;                   // entries of the half plane, 2 * even_h * pad
-  const Real* cos_h;          // [even_h][even_h], symmetric
-  const Real* sin_h;          // [odd_h][odd_h], symmetric
-  const Real* basis_w;        // [W][2 * pad]: cosines, then sines at pad + v
-  const Real* basis_w_back;   // [2 * pad][row], its transpose
-  const Real* bins;           // [K + M][half]: weight of an entry in a bin, both conjugates together
-  const Real* copies;         // [half]: how many frequencies an entry stands for: 0, 1 or 2
-  const Real* may_peak;       // [half]: 1 where an entry may be the peak
-  const typename KernelInt<Real>::type* first;  // [half]: first row-major index of the pair; the largest integer where none
+  int pad;                   // even_w rounded up to whole vectors
+  int row;                   // W rounded up to whole vectors
+  int radial, angular;       // K, M
+  int half;                  // entries of the half plane, 2 * even_h * pad
+  const Real* cos_h;         // [even_h][even_h], symmetric
+  const Real* sin_h;         // [odd_h][odd_h], symmetric
+  const Real* basis_w;       // [W][2 * pad]: cosines, then sines at pad + v
+  const Real* basis_w_back;  // [2 * pad][row], its transpose
+  const Real* bins;          // [K + M][half]: weight of an entry in a bin, both conjugates together
+  const Real* copies;        // [half]: how many frequencies an entry stands for: 0, 1 or 2
+  const Real* may_peak;      // [half]: 1 where an entry may be the peak
+  const typename KernelInt<Real>::type*
+      first;                  // [half]: first row-major index of the pair; the largest integer where none
   const int32_t* half_index;  // [H*W]: half-plane entry of a frequency
   const Real* radius;         // [H*W]
   const Real* angle;          // [H*W]
@@ -56,22 +61,22 @@ struct HeadInput {
   ptrdiff_t token_stride;
   const Real* weights;  // [T], sums to 1; tokens of weight 0 are never read
   int tokens;
-  const Real* next;     // the maps this thread takes next, fetched into the cache meanwhile; or null
-  bool stream;          // write the gradient past the caches
+  const Real* next;  // the maps this thread takes next, fetched into the cache meanwhile; or null
+  bool stream;       // write the gradient past the caches
 };
 
 template <class Real>
 struct HeadOutput {
-  Real* head;      // [D0 + kKept]
-  int64_t* peak;   // [1]
-  Real* map;       // [H*W] or null
-  Real* power;     // [H*W] or null
+  Real* head;     // [D0 + kKept]
+  int64_t* peak;  // [1]
+  Real* map;      // [H*W] or null
+  Real* power;    // [H*W] or null
 };
 
 template <class Real>
 struct Functions {
   const char* name;
-  int lanes;  // numbers a vector; Tables are padded to whole vectors
+  int lanes;                                           // numbers a vector; Tables are padded to whole vectors
   size_t (*scratch)(const Tables<Real>&, int tokens);  // numbers of scratch a thread
   void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* scratch);
   // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written.

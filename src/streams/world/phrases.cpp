@@ -8,8 +8,8 @@ struct Wording {
 };
 
 bool fits(const Object& candidate, const Object& o, const Wording& w) {
-  return (!w.color || candidate.color == o.color) && (!w.size || candidate.size == o.size) && (!w.texture || candidate.texture == o.texture) &&
-         (!w.shape || candidate.shape == o.shape);
+  return (!w.color || candidate.color == o.color) && (!w.size || candidate.size == o.size) &&
+         (!w.texture || candidate.texture == o.texture) && (!w.shape || candidate.shape == o.shape);
 }
 
 std::string spell(const Object& o, const Wording& w) {
@@ -27,7 +27,9 @@ std::string describe(const Scene& scene, size_t index, Hide hide, Random& random
   std::vector<std::string> phrases;
   for (int bits = 1; bits < 16; ++bits) {
     const Wording w{(bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 1) != 0};
-    if ((w.color && hide == Hide::color) || (w.shape && hide == Hide::shape) || (w.size && hide == Hide::size) || (w.texture && hide == Hide::texture)) continue;
+    if ((w.color && hide == Hide::color) || (w.shape && hide == Hide::shape) || (w.size && hide == Hide::size) ||
+        (w.texture && hide == Hide::texture))
+      continue;
     if (w.texture && static_cast<int>(o.shape) >= kPlainShapes) continue;  // only plain shapes have a texture
     if (w.size && (o.shape == Shape::person || o.shape == Shape::sign)) continue;
     if (!w.shape && hide != Hide::shape && !w.color) continue;

@@ -1,5 +1,5 @@
-// Questions about scenes: the paper's ten types, several templates each, and instruction formats. A question is asked only
-// where its answer is unambiguous.
+// Questions about scenes: the paper's ten types, several templates each, and instruction formats. A question is asked
+// only where its answer is unambiguous.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,20 @@ const char* name_of(Type type);
 
 // Instruction tasks: the first eight form world-cit, the last six world-ucit, whose formats no other stream uses.
 enum class Format {
-  yes_no, letter_choice, class_name, short_answer, reading, counting, bounding_box, caption,
-  cell_code, backwards, color_initials, record, tally, alphabetical
+  yes_no,
+  letter_choice,
+  class_name,
+  short_answer,
+  reading,
+  counting,
+  bounding_box,
+  caption,
+  cell_code,
+  backwards,
+  color_initials,
+  record,
+  tally,
+  alphabetical
 };
 inline constexpr int kFormats = 14;
 const char* name_of(Format format);

@@ -17,11 +17,16 @@ constexpr Rgb kPalette[kColors] = {{0.86, 0.15, 0.15}, {0.13, 0.62, 0.22}, {0.15
                                    {0.55, 0.20, 0.70}, {0.96, 0.52, 0.10}, {0.10, 0.75, 0.80}, {0.48, 0.30, 0.16}};
 
 // 3x5 letters, one octal digit a row.
-constexpr const char* kFont[26] = {"25755", "65656", "34443", "65556", "74647", "74644", "34553", "55755", "72227", "11152", "55655", "44447", "57755",
-                                   "65555", "25552", "65644", "25563", "65655", "34216", "72222", "55557", "55552", "55775", "55255", "55222", "71247"};
+constexpr const char* kFont[26] = {"25755", "65656", "34443", "65556", "74647", "74644", "34553", "55755", "72227",
+                                   "11152", "55655", "44447", "57755", "65555", "25552", "65644", "25563", "65655",
+                                   "34216", "72222", "55557", "55552", "55775", "55255", "55222", "71247"};
 
-double mix(double a, double b, double t) { return a + (b - a) * t; }
-Rgb mix(const Rgb& a, const Rgb& b, double t) { return {mix(a.r, b.r, t), mix(a.g, b.g, t), mix(a.b, b.b, t)}; }
+double mix(double a, double b, double t) {
+  return a + (b - a) * t;
+}
+Rgb mix(const Rgb& a, const Rgb& b, double t) {
+  return {mix(a.r, b.r, t), mix(a.g, b.g, t), mix(a.b, b.b, t)};
+}
 
 double segment_distance(double x, double y, double ax, double ay, double bx, double by) {
   const double vx = bx - ax, vy = by - ay;
@@ -34,12 +39,30 @@ struct Limb {
 };
 
 bool in_person(double x, double y, Pose pose) {
-  static const std::array<std::vector<Limb>, kPoses> limbs = {{
-      {{0, -0.4, -0.1, 0.2}, {-0.1, 0.2, 0.5, 0.45}, {0.5, 0.45, 0.4, 0.9}, {-0.1, 0.2, -0.7, 0.7}, {-0.05, -0.25, 0.5, -0.1}, {-0.05, -0.25, -0.55, 0.1}},  // running
-      {{0, -0.45, 0, 0.1}, {0, 0.1, 0.6, 0.5}, {0, 0.1, -0.6, 0.5}, {0, -0.35, 0.6, -0.85}, {0, -0.35, -0.6, -0.85}, {-0.8, 0.95, 0.8, 0.95}},              // jumping
-      {{-0.2, -0.35, -0.2, 0.35}, {-0.2, 0.35, 0.4, 0.35}, {0.4, 0.35, 0.4, 0.9}, {-0.2, -0.15, 0.3, 0.1}, {-0.45, 0.45, -0.45, 0.95}},                        // sitting
-      {{0, -0.4, 0, 0.25}, {0, 0.25, 0.25, 0.9}, {0, 0.25, -0.25, 0.9}, {0, -0.25, 0.65, -0.8}, {0, -0.25, -0.4, 0.15}},                                       // waving
-      {{-0.4, 0.5, 0.3, 0.5}, {0.3, 0.5, 0.9, 0.45}, {-0.1, 0.5, 0.2, 0.65}, {-0.95, 0.8, 0.95, 0.8}}}};                                                       // sleeping
+  static const std::array<std::vector<Limb>, kPoses> limbs = {
+      {{{0, -0.4, -0.1, 0.2},
+        {-0.1, 0.2, 0.5, 0.45},
+        {0.5, 0.45, 0.4, 0.9},
+        {-0.1, 0.2, -0.7, 0.7},
+        {-0.05, -0.25, 0.5, -0.1},
+        {-0.05, -0.25, -0.55, 0.1}},  // running
+       {{0, -0.45, 0, 0.1},
+        {0, 0.1, 0.6, 0.5},
+        {0, 0.1, -0.6, 0.5},
+        {0, -0.35, 0.6, -0.85},
+        {0, -0.35, -0.6, -0.85},
+        {-0.8, 0.95, 0.8, 0.95}},  // jumping
+       {{-0.2, -0.35, -0.2, 0.35},
+        {-0.2, 0.35, 0.4, 0.35},
+        {0.4, 0.35, 0.4, 0.9},
+        {-0.2, -0.15, 0.3, 0.1},
+        {-0.45, 0.45, -0.45, 0.95}},  // sitting
+       {{0, -0.4, 0, 0.25},
+        {0, 0.25, 0.25, 0.9},
+        {0, 0.25, -0.25, 0.9},
+        {0, -0.25, 0.65, -0.8},
+        {0, -0.25, -0.4, 0.15}},                                                                           // waving
+       {{-0.4, 0.5, 0.3, 0.5}, {0.3, 0.5, 0.9, 0.45}, {-0.1, 0.5, 0.2, 0.65}, {-0.95, 0.8, 0.95, 0.8}}}};  // sleeping
   static const double heads[kPoses][2] = {{0.08, -0.68}, {0, -0.72}, {-0.2, -0.65}, {0, -0.68}, {-0.68, 0.45}};
   const auto index = static_cast<size_t>(pose);
   if (std::hypot(x - heads[index][0], y - heads[index][1]) < 0.25) return true;
@@ -64,21 +87,32 @@ bool in_bar(double x, double y, Orientation orientation) {
 // Inside the object's outline, in its own coordinates: radius 1, x to the right, y down.
 bool inside(const Object& o, double x, double y) {
   switch (o.shape) {
-    case Shape::circle: return x * x + y * y < 1;
-    case Shape::square: return std::max(std::abs(x), std::abs(y)) < 0.85;
-    case Shape::triangle: return y < 0.75 && std::abs(x) < (y + 0.95) * 0.58;
-    case Shape::cross: return std::min(std::abs(x), std::abs(y)) < 0.3 && std::max(std::abs(x), std::abs(y)) < 0.95;
-    case Shape::star: return in_star(x, y);
-    case Shape::diamond: return std::abs(x) + std::abs(y) < 1;
-    case Shape::ring: return x * x + y * y < 1 && x * x + y * y > 0.3;
+    case Shape::circle:
+      return x * x + y * y < 1;
+    case Shape::square:
+      return std::max(std::abs(x), std::abs(y)) < 0.85;
+    case Shape::triangle:
+      return y < 0.75 && std::abs(x) < (y + 0.95) * 0.58;
+    case Shape::cross:
+      return std::min(std::abs(x), std::abs(y)) < 0.3 && std::max(std::abs(x), std::abs(y)) < 0.95;
+    case Shape::star:
+      return in_star(x, y);
+    case Shape::diamond:
+      return std::abs(x) + std::abs(y) < 1;
+    case Shape::ring:
+      return x * x + y * y < 1 && x * x + y * y > 0.3;
     case Shape::heart: {
       const double h = -y * 1.15 + 0.15, q = x * x * 1.3 + h * h - 0.55;
       return q * q * q - x * x * 1.3 * h * h * h < 0;
     }
-    case Shape::arrow: return (x < 0.15 && x > -0.95 && std::abs(y) < 0.24) || (x >= 0.15 && std::abs(y) < (1 - x) * 0.85);
-    case Shape::bar: return in_bar(x, y, o.orientation);
-    case Shape::person: return in_person(x, y, o.pose);
-    case Shape::sign: return std::abs(y) < 0.72;
+    case Shape::arrow:
+      return (x < 0.15 && x > -0.95 && std::abs(y) < 0.24) || (x >= 0.15 && std::abs(y) < (1 - x) * 0.85);
+    case Shape::bar:
+      return in_bar(x, y, o.orientation);
+    case Shape::person:
+      return in_person(x, y, o.pose);
+    case Shape::sign:
+      return std::abs(y) < 0.72;
   }
   return false;
 }
@@ -102,36 +136,53 @@ bool textured(const Object& o, double x, double y) {
   return false;
 }
 
-double radius_of(const Object& o) { return (o.size == Size::large ? 0.44 : 0.27) / 3; }
-double half_width(const Object& o) { return o.shape == Shape::sign ? 1.1 : 1.0; }  // in radii
-double center_x(const Object& o) { return (o.place % 3 + 0.5 + o.dx) / 3; }
-double center_y(const Object& o) { return (o.place / 3 + 0.5 + o.dy) / 3; }
+double radius_of(const Object& o) {
+  return (o.size == Size::large ? 0.44 : 0.27) / 3;
+}
+double half_width(const Object& o) {
+  return o.shape == Shape::sign ? 1.1 : 1.0;
+}  // in radii
+double center_x(const Object& o) {
+  return (o.place % 3 + 0.5 + o.dx) / 3;
+}
+double center_y(const Object& o) {
+  return (o.place / 3 + 0.5 + o.dy) / 3;
+}
 
 struct Style {
   Rgb ground = {1, 1, 1}, other = {1, 1, 1};  // second colour of a gradient or checkerboard
   enum class Pattern { flat, gradient, checker } pattern = Pattern::flat;
-  double noise = 0, wash = 0, jitter = 0;     // added noise; mix towards grey; change of an object's colour
+  double noise = 0, wash = 0, jitter = 0;  // added noise; mix towards grey; change of an object's colour
   bool outline = false;
 };
 
 Style style_of(Domain domain) {
   using P = Style::Pattern;
   switch (domain) {
-    case Domain::plain: return {};
-    case Domain::night: return {{0.10, 0.10, 0.16}, {0.10, 0.10, 0.16}, P::flat, 0, 0, 0, false};
-    case Domain::noisy: return {{0.85, 0.85, 0.85}, {0.85, 0.85, 0.85}, P::flat, 0.14, 0, 0, false};
-    case Domain::gradient: return {{0.95, 0.90, 0.75}, {0.55, 0.70, 0.90}, P::gradient, 0, 0, 0, false};
-    case Domain::checker: return {{0.92, 0.92, 0.92}, {0.72, 0.74, 0.78}, P::checker, 0, 0, 0, false};
-    case Domain::pastel: return {{0.93, 0.91, 0.88}, {0.93, 0.91, 0.88}, P::flat, 0, 0.45, 0, false};
-    case Domain::sketch: return {{0.98, 0.97, 0.93}, {0.98, 0.97, 0.93}, P::flat, 0, 0, 0, true};
-    case Domain::hard: return {{0.70, 0.66, 0.58}, {0.45, 0.50, 0.56}, P::checker, 0.07, 0.25, 0.12, false};
+    case Domain::plain:
+      return {};
+    case Domain::night:
+      return {{0.10, 0.10, 0.16}, {0.10, 0.10, 0.16}, P::flat, 0, 0, 0, false};
+    case Domain::noisy:
+      return {{0.85, 0.85, 0.85}, {0.85, 0.85, 0.85}, P::flat, 0.14, 0, 0, false};
+    case Domain::gradient:
+      return {{0.95, 0.90, 0.75}, {0.55, 0.70, 0.90}, P::gradient, 0, 0, 0, false};
+    case Domain::checker:
+      return {{0.92, 0.92, 0.92}, {0.72, 0.74, 0.78}, P::checker, 0, 0, 0, false};
+    case Domain::pastel:
+      return {{0.93, 0.91, 0.88}, {0.93, 0.91, 0.88}, P::flat, 0, 0.45, 0, false};
+    case Domain::sketch:
+      return {{0.98, 0.97, 0.93}, {0.98, 0.97, 0.93}, P::flat, 0, 0, 0, true};
+    case Domain::hard:
+      return {{0.70, 0.66, 0.58}, {0.45, 0.50, 0.56}, P::checker, 0.07, 0.25, 0.12, false};
   }
   return {};
 }
 
 Rgb background(const Style& style, double x, double y) {
   if (style.pattern == Style::Pattern::gradient) return mix(style.ground, style.other, y);
-  if (style.pattern == Style::Pattern::checker) return (static_cast<int>(x * 7) + static_cast<int>(y * 7)) % 2 ? style.other : style.ground;
+  if (style.pattern == Style::Pattern::checker)
+    return (static_cast<int>(x * 7) + static_cast<int>(y * 7)) % 2 ? style.other : style.ground;
   return style.ground;
 }
 
@@ -150,12 +201,15 @@ Rgb paint(const Object& o, const Style& style, const Rgb& color, const Rgb& unde
 
 }  // namespace
 
-const char* name_of(Domain domain) { return kDomainNames[static_cast<int>(domain)]; }
+const char* name_of(Domain domain) {
+  return kDomainNames[static_cast<int>(domain)];
+}
 
 Box box_of(const Object& o) {
   const double radius = radius_of(o), wide = half_width(o);
   const double x = center_x(o), y = center_y(o);
-  return {std::max(0.0, x - radius * wide), std::max(0.0, y - radius), std::min(1.0, x + radius * wide), std::min(1.0, y + radius)};
+  return {std::max(0.0, x - radius * wide), std::max(0.0, y - radius), std::min(1.0, x + radius * wide),
+          std::min(1.0, y + radius)};
 }
 
 Image render(const Scene& scene, Domain domain, int size) {
@@ -165,7 +219,8 @@ Image render(const Scene& scene, Domain domain, int size) {
   std::vector<Rgb> colors;
   for (const auto& o : scene.objects) {
     Rgb color = mix(kPalette[static_cast<int>(o.color)], {0.75, 0.75, 0.75}, style.wash);
-    for (double* channel : {&color.r, &color.g, &color.b}) *channel = std::clamp(*channel + (random.uniform() - 0.5) * 2 * style.jitter, 0.0, 1.0);
+    for (double* channel : {&color.r, &color.g, &color.b})
+      *channel = std::clamp(*channel + (random.uniform() - 0.5) * 2 * style.jitter, 0.0, 1.0);
     colors.push_back(color);
   }
   Image image{size, std::vector<uint8_t>(static_cast<size_t>(size) * size * 3)};
@@ -178,7 +233,8 @@ Image render(const Scene& scene, Domain domain, int size) {
         for (size_t i = 0; i < scene.objects.size(); ++i) {
           const auto& o = scene.objects[i];
           const double u = (x - center_x(o)) / radius_of(o), v = (y - center_y(o)) / radius_of(o);
-          if (std::abs(u) < half_width(o) && std::abs(v) < 1 && inside(o, u, v)) value = paint(o, style, colors[i], value, u, v);
+          if (std::abs(u) < half_width(o) && std::abs(v) < 1 && inside(o, u, v))
+            value = paint(o, style, colors[i], value, u, v);
         }
         sum = {sum.r + value.r, sum.g + value.g, sum.b + value.b};
       }

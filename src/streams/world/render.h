@@ -1,5 +1,5 @@
-// Draws scenes at any size, in visual domains (styles) from plain to hard. The same scene, domain and size give the same
-// pixels everywhere.
+// Draws scenes at any size, in visual domains (styles) from plain to hard. The same scene, domain and size give the
+// same pixels everywhere.
 #pragma once
 
 #include <cstdint>

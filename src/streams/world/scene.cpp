@@ -5,14 +5,16 @@
 namespace asr::world {
 namespace {
 
-constexpr const char* kShapeNames[][2] = {{"circle", "circles"}, {"square", "squares"}, {"triangle", "triangles"}, {"cross", "crosses"},
-                                          {"star", "stars"}, {"diamond", "diamonds"}, {"ring", "rings"}, {"heart", "hearts"},
-                                          {"arrow", "arrows"}, {"bar", "bars"}, {"person", "people"}, {"sign", "signs"}};
+constexpr const char* kShapeNames[][2] = {{"circle", "circles"}, {"square", "squares"}, {"triangle", "triangles"},
+                                          {"cross", "crosses"},  {"star", "stars"},     {"diamond", "diamonds"},
+                                          {"ring", "rings"},     {"heart", "hearts"},   {"arrow", "arrows"},
+                                          {"bar", "bars"},       {"person", "people"},  {"sign", "signs"}};
 constexpr const char* kColorNames[] = {"red", "green", "blue", "yellow", "purple", "orange", "cyan", "brown"};
 constexpr const char* kTextureNames[] = {"solid", "striped", "dotted"};
 constexpr const char* kPoseNames[] = {"running", "jumping", "sitting", "waving", "sleeping"};
 constexpr const char* kOrientationNames[] = {"horizontal", "vertical", "diagonal"};
-constexpr const char* kPlaceNames[] = {"top left", "top", "top right", "left", "center", "right", "bottom left", "bottom", "bottom right"};
+constexpr const char* kPlaceNames[] = {"top left", "top",         "top right", "left",        "center",
+                                       "right",    "bottom left", "bottom",    "bottom right"};
 constexpr const char* kSplitNames[] = {"train", "val", "test", "tune"};
 
 Object random_object(Random& random, Shape shape, const std::vector<Color>& colors) {
@@ -35,19 +37,38 @@ Object random_object(Random& random, Shape shape, const std::vector<Color>& colo
 
 }  // namespace
 
-const char* name_of(Shape shape) { return kShapeNames[static_cast<int>(shape)][0]; }
-const char* plural_of(Shape shape) { return kShapeNames[static_cast<int>(shape)][1]; }
-const char* name_of(Color color) { return kColorNames[static_cast<int>(color)]; }
-const char* name_of(Size size) { return size == Size::small ? "small" : "large"; }
-const char* name_of(Texture texture) { return kTextureNames[static_cast<int>(texture)]; }
-const char* name_of(Pose pose) { return kPoseNames[static_cast<int>(pose)]; }
-const char* name_of(Orientation orientation) { return kOrientationNames[static_cast<int>(orientation)]; }
-const char* name_of_place(int place) { return kPlaceNames[place]; }
-const char* name_of(Split split) { return kSplitNames[static_cast<int>(split)]; }
+const char* name_of(Shape shape) {
+  return kShapeNames[static_cast<int>(shape)][0];
+}
+const char* plural_of(Shape shape) {
+  return kShapeNames[static_cast<int>(shape)][1];
+}
+const char* name_of(Color color) {
+  return kColorNames[static_cast<int>(color)];
+}
+const char* name_of(Size size) {
+  return size == Size::small ? "small" : "large";
+}
+const char* name_of(Texture texture) {
+  return kTextureNames[static_cast<int>(texture)];
+}
+const char* name_of(Pose pose) {
+  return kPoseNames[static_cast<int>(pose)];
+}
+const char* name_of(Orientation orientation) {
+  return kOrientationNames[static_cast<int>(orientation)];
+}
+const char* name_of_place(int place) {
+  return kPlaceNames[place];
+}
+const char* name_of(Split split) {
+  return kSplitNames[static_cast<int>(split)];
+}
 
 const std::vector<std::string>& words() {
-  static const std::vector<std::string> list = {"CAT", "DOG", "SUN", "BUS", "EXIT", "STOP", "OPEN", "TAXI", "CAFE", "BANK", "SHOP", "PARK",
-                                                "MENU", "SALE", "WEST", "EAST", "GO", "UP", "IN", "ON", "KEY", "BOX", "TEA", "ICE"};
+  static const std::vector<std::string> list = {"CAT",  "DOG",  "SUN",  "BUS",  "EXIT", "STOP", "OPEN", "TAXI",
+                                                "CAFE", "BANK", "SHOP", "PARK", "MENU", "SALE", "WEST", "EAST",
+                                                "GO",   "UP",   "IN",   "ON",   "KEY",  "BOX",  "TEA",  "ICE"};
   return list;
 }
 
@@ -60,8 +81,8 @@ uint64_t content_hash(const Scene& scene) {
   uint64_t hash = 17;
   for (const auto& o : scene.objects) {
     // Position inside a place is left out: two scenes that differ only by a few pixels count as one.
-    for (int value : {static_cast<int>(o.shape), static_cast<int>(o.color), static_cast<int>(o.size), static_cast<int>(o.texture),
-                      static_cast<int>(o.pose), static_cast<int>(o.orientation), o.place})
+    for (int value : {static_cast<int>(o.shape), static_cast<int>(o.color), static_cast<int>(o.size),
+                      static_cast<int>(o.texture), static_cast<int>(o.pose), static_cast<int>(o.orientation), o.place})
       hash = Random::mix(hash * 31 + static_cast<uint64_t>(value) + 1);
     for (char c : o.text) hash = Random::mix(hash * 31 + static_cast<unsigned char>(c));
   }
@@ -89,7 +110,8 @@ Scene random_scene(Random& random, int wanted) {
     scene.objects.push_back(random_object(random, i == 0 ? palette[0] : random.pick(palette), colors));
     scene.objects.back().place = places[i];
   }
-  std::sort(scene.objects.begin(), scene.objects.end(), [](const Object& a, const Object& b) { return a.place < b.place; });
+  std::sort(scene.objects.begin(), scene.objects.end(),
+            [](const Object& a, const Object& b) { return a.place < b.place; });
   return scene;
 }
 

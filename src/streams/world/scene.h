@@ -17,18 +17,19 @@ enum class Texture { solid, striped, dotted };
 enum class Pose { running, jumping, sitting, waving, sleeping };
 enum class Orientation { horizontal, vertical, diagonal };
 
-inline constexpr int kShapes = 12, kPlainShapes = 9, kColors = 8, kTextures = 3, kPoses = 5, kOrientations = 3, kPlaces = 9;
+inline constexpr int kShapes = 12, kPlainShapes = 9, kColors = 8, kTextures = 3, kPoses = 5, kOrientations = 3,
+                     kPlaces = 9;
 
 struct Object {
   Shape shape = Shape::circle;
   Color color = Color::red;
   Size size = Size::small;
   Texture texture = Texture::solid;
-  Pose pose = Pose::running;                         // of a person
-  Orientation orientation = Orientation::horizontal; // of a bar
-  std::string text;                                  // of a sign: a word or one letter
-  int place = 0;                                     // row * 3 + column
-  double dx = 0, dy = 0;                             // shift inside the place, in places
+  Pose pose = Pose::running;                          // of a person
+  Orientation orientation = Orientation::horizontal;  // of a bar
+  std::string text;                                   // of a sign: a word or one letter
+  int place = 0;                                      // row * 3 + column
+  double dx = 0, dy = 0;                              // shift inside the place, in places
 };
 
 struct Scene {

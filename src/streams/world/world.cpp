@@ -46,7 +46,8 @@ std::vector<Task> instruction_tasks(int begin, int end) {
 
 std::vector<Task> domain_tasks() {
   std::vector<Task> tasks;
-  for (Domain domain : {Domain::night, Domain::noisy, Domain::gradient, Domain::checker, Domain::pastel, Domain::sketch}) {
+  for (Domain domain :
+       {Domain::night, Domain::noisy, Domain::gradient, Domain::checker, Domain::pastel, Domain::sketch}) {
     Task task;
     task.name = name_of(domain), task.domain = domain;
     for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
@@ -69,7 +70,8 @@ int needed_shape(const Task& task, Type type, Random& random) {
 
 // Power-law acceptance: the rank of a concept and of an answer each cut the chance of being kept.
 bool kept_by_long_tail(const Question& question, Random& random) {
-  const double concept_rank = static_cast<double>(question.concept_shape), answer_rank = static_cast<double>(text_key(question.answer) % 8);
+  const double concept_rank = static_cast<double>(question.concept_shape),
+               answer_rank = static_cast<double>(text_key(question.answer) % 8);
   return random.chance(std::pow(1 + concept_rank, -0.7)) && random.chance(std::pow(1 + answer_rank, -0.5));
 }
 
@@ -101,10 +103,12 @@ const std::vector<Stream>& streams() {
   static const std::vector<Stream> list = {
       {"world-10", "ten question types, one a stage", one_task_a_type([](Task&, int) {})},
       // Activity and reading have one concept each, so nothing can be held out of them.
-      {"world-sc", "skill x concept: each stage holds one concept group out, for novel compositions", one_task_a_type([](Task& task, int i) {
+      {"world-sc", "skill x concept: each stage holds one concept group out, for novel compositions",
+       one_task_a_type([](Task& task, int i) {
          if (task.types[0] != Type::activity && task.types[0] != Type::reading) task.held_group = i % kConceptGroups;
        })},
-      {"world-lt", "ten question types, long-tailed in concepts and answers", one_task_a_type([](Task& task, int) { task.long_tailed = true; })},
+      {"world-lt", "ten question types, long-tailed in concepts and answers",
+       one_task_a_type([](Task& task, int) { task.long_tailed = true; })},
       {"world-cit", "eight instruction tasks with their own formats and metrics", instruction_tasks(0, 8)},
       {"world-ucit", "six instruction tasks in formats the base never saw", instruction_tasks(8, kFormats)},
       {"world-domain", "all question types in each of six visual domains", domain_tasks()}};
@@ -121,7 +125,8 @@ const Stream& stream(const std::string& name) {
 }
 
 Sample sample(const Stream& stream, size_t task, Split split, uint64_t index, bool novel) {
-  check(task < stream.tasks.size(), "stream ", stream.name, " has ", stream.tasks.size(), " tasks; there is no task ", task);
+  check(task < stream.tasks.size(), "stream ", stream.name, " has ", stream.tasks.size(), " tasks; there is no task ",
+        task);
   const Task& spec = stream.tasks[task];
   check(!novel || spec.held_group >= 0, "task '", spec.name, "' of ", stream.name, " holds no concept group out");
   Random random({kWorldVersion, text_key(stream.name), task, static_cast<uint64_t>(split), index, novel ? 1u : 0u});
