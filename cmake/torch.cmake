@@ -33,7 +33,7 @@ separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(asr_torch INTERFACE ${torch_flags})
 target_include_directories(asr_torch INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # The wheel's libtorch.so exports a broken copy of std::filesystem; libstdc++ named first is searched first.
-target_link_options(asr_torch INTERFACE "-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
+target_link_options(asr_torch INTERFACE "-Wl,--push-state,--no-as-needed,-l:libstdc++.so.6,--pop-state")
 target_link_libraries(asr_torch INTERFACE ${TORCH_LIBRARIES} ${OpenMP_CXX_FLAGS} ${CMAKE_DL_LIBS})
 
 # torch/types.h costs seconds a file; parsed once here. Every user must have the same flags.
