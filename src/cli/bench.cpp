@@ -61,7 +61,10 @@ class Side {
       : case_(c),
         encoder_(c.attention.size(4), c.attention.size(5), options.spectral, implementation),
         loss_(c.prototypes, options, c.attention.options().requires_grad(false), implementation) {
-    call();  // warm-up: the allocator and the thread pool
+    // Warm-up: the allocator, the thread pool, and a processor that has left its idle state.
+    const auto start = std::chrono::steady_clock::now();
+    do call();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(100));
     const TensorMemoryPeak peak;
     const int64_t gradient = call();
     timing_.scratch = std::max<int64_t>(0, peak.bytes() - gradient);
