@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -151,12 +152,27 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
 
 }  // namespace
 
+// YAML::Load reads the first document and drops the rest, and LoadAll never ends on some inputs (","), so a second
+// document is looked for by hand: a line "---" after content. Returns whether there is any content at all.
+bool has_content(const std::string& text, const std::string& path) {
+  std::istringstream lines(text);
+  bool content = false;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const bool marker = line.compare(0, 3, "---") == 0 && (line.size() == 3 || line[3] == ' ' || line[3] == '\r');
+    check(!marker || !content, path, ":", number, ": a second YAML document; expected one");
+    const size_t first = line.find_first_not_of(" \t\r", marker ? 3 : 0);
+    content = content || (first != std::string::npos && line[first] != '#' && line[first] != '%');
+  }
+  return content;
+}
+
 std::vector<Assignment> parse_yaml_options(const std::string& text, const std::string& path) {
   Flattened out;
+  if (!has_content(text, path)) return {};
   try {
-    const auto documents = YAML::LoadAll(text);
-    check(documents.size() <= 1, path, ": holds ", documents.size(), " YAML documents; expected one");
-    if (!documents.empty() && !documents[0].IsNull()) flatten(documents[0], "", path, 0, out);
+    flatten(YAML::Load(text), "", path, 0, out);
   } catch (const YAML::Exception& error) {
     fail(path, ":", error.mark.line + 1, ": not valid YAML: ", printable(error.msg));
   }

@@ -71,6 +71,7 @@ TEST(OptionsYaml, NestedMapsBecomeDottedKeysWithTheirLines) {
   EXPECT_EQ(list[0].origin, "f.yaml:3");
   EXPECT_EQ(list[2].key, "other.key");
   EXPECT_TRUE(parse_yaml_options("", "f.yaml").empty());
+  EXPECT_EQ(parse_yaml_options("# options\n---\na: 1\n", "f.yaml").size(), 1u);
 }
 
 TEST(OptionsYaml, BadFilesNameTheLine) {
@@ -78,10 +79,11 @@ TEST(OptionsYaml, BadFilesNameTheLine) {
   EXPECT_CONTAINS(message("toy:\n  count: 1\n  count: 2\n"), "f.yaml:3: key 'count' stands twice");
   EXPECT_CONTAINS(message("toy: [1, 2\n"), "not valid YAML");
   EXPECT_CONTAINS(message("toy:\n  - 1\n"), "needs a plain value");
+  EXPECT_CONTAINS(message(","), "f.yaml:1");
   EXPECT_CONTAINS(message("just text"), "expected 'key: value'");
   EXPECT_CONTAINS(message("? [a, b]\n: 1\n"), "plain word");
   EXPECT_CONTAINS(message("toy.count: 1\ntoy:\n  count: 2\n"), "option 'toy.count' stands twice");
-  EXPECT_CONTAINS(message("a: 1\n---\nb: 2\n"), "2 YAML documents");
+  EXPECT_CONTAINS(message("a: 1\n---\nb: 2\n"), "f.yaml:2: a second YAML document");
   std::string bomb = "a0: &a0 {}\n";
   for (int i = 1; i < 14; ++i) {
     bomb += cat("a", i, ": &a", i, " {");
