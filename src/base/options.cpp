@@ -144,8 +144,8 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
     }
     return;
   }
-  check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
   check(!prefix.empty(), origin, ": expected 'key: value' lines");
+  check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
   check(out.keys.insert(prefix).second, origin, ": option '", printable(prefix), "' stands twice");
   out.list.push_back({prefix, node.Scalar(), origin});
 }
