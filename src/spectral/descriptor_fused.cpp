@@ -79,7 +79,7 @@ PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions&
   t.even_w = t.width / 2 + 1, t.odd_w = t.width - t.even_w;
   t.pad = (t.even_w + lanes - 1) / lanes * lanes, t.row = (t.width + lanes - 1) / lanes * lanes;
   t.radial = static_cast<int>(o.radial_bins), t.angular = static_cast<int>(o.angular_bins);
-  t.half = 2 * t.even_h * t.pad;
+  t.half = t.height * t.pad;
   t.power_scale = o.fft_norm == FftNorm::ortho ? Real(1) / static_cast<Real>(plane.height * plane.width) : Real(1);
   t.eps = static_cast<Real>(o.eps), t.eps_add = o.eps_mode == EpsMode::add;
   t.token_norm = o.token_norm == Switch::yes, t.peak_fraction = o.peak_power == PeakPower::fraction;
@@ -126,7 +126,7 @@ void PlanTables<Real>::fill_half_plane(const FrequencyPlane& plane, const Spectr
       const bool negative = cu >= t.even_h;
       const int64_t au = negative ? H - cu : cu;
       const bool own_mirror = cv == (W - cv) % W;
-      const int64_t entry = (negative && !own_mirror ? int64_t(t.even_h + au) : au) * t.pad + cv;
+      const int64_t entry = (negative && !own_mirror ? int64_t(t.even_h + au - 1) : au) * t.pad + cv;
       const int64_t i = u * W + v;
       half_index[i] = static_cast<int32_t>(entry);
       copies[entry] += 1;

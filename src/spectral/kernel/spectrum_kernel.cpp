@@ -103,12 +103,13 @@ void power(const Tables<Real>& t, Workspace<Real>& w) {
     const Real* c = w.wave + u * 2 * t.pad;
     const Real* s = sine_row(t, w, u);
     Real* plus = w.power + u * t.pad;
-    Real* minus = w.power + (t.even_h + u) * t.pad;
+    const bool has_sine = s != w.zeros;  // without one, -u is u and has no row of its own
+    Real* minus = w.power + (t.even_h + u - 1) * t.pad;
     for (int v = 0; v < t.pad; v += Simd<Real>::lanes) {
       const Vec<Real> cc = load(c + v), cs = load(c + t.pad + v), sc = load(s + v), ss = load(s + t.pad + v);
       const Vec<Real> a = cc - ss, b = sc + cs, e = cc + ss, d = cs - sc;
       at(plus + v) = (a * a + b * b) * t.power_scale;
-      at(minus + v) = (e * e + d * d) * t.power_scale;
+      if (has_sine) at(minus + v) = (e * e + d * d) * t.power_scale;
     }
   }
 }
@@ -216,7 +217,7 @@ void pull_wave(const Tables<Real>& t, Workspace<Real>& w) {
     Real* s = sine_row(t, w, u);
     const bool has_sine = s != w.zeros;
     const Real* g1 = w.pull + u * t.pad;
-    const Real* g2 = w.pull + (t.even_h + u) * t.pad;
+    const Real* g2 = has_sine ? w.pull + (t.even_h + u - 1) * t.pad : w.zeros;
     for (int v = 0; v < t.pad; v += Simd<Real>::lanes) {
       const Vec<Real> cc = load(c + v), cs = load(c + t.pad + v), sc = load(s + v), ss = load(s + t.pad + v);
       const Vec<Real> plus = scale * load(g1 + v), minus = scale * load(g2 + v);

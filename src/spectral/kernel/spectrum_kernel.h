@@ -5,7 +5,8 @@
 // are folded into even sums e[n] = x[n] + x[N-n] and odd differences o[n] = x[n] - x[N-n]; cosines act on the
 // former, sines on the latter. With CC, CS, SC, SS (cosine or sine along H, then along W) the power is
 //   P(u, v) = (CC - SS)^2 + (SC + CS)^2      P(-u, v) = (CC + SS)^2 + (CS - SC)^2,
-// so each conjugate pair is evaluated once. Both planes are kept as [2][even_h][pad] ("half plane").
+// so each conjugate pair is evaluated once. Kept as rows u = 0..H/2, then rows -u for those that have a
+// sine: [even_h + odd_h][pad], the "half plane".
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,7 @@ struct Tables {
   int pad;                   // even_w rounded up to whole vectors
   int row;                   // W rounded up to whole vectors
   int radial, angular;       // K, M
-  int half;                  // entries of the half plane, 2 * even_h * pad
+  int half;                  // entries of the half plane, H * pad
   const Real* cos_h;         // [even_h][even_h], symmetric
   const Real* sin_h;         // [odd_h][odd_h], symmetric
   const Real* basis_w;       // [W][2 * pad]: cosines, then sines at pad + v
