@@ -9,13 +9,15 @@
 
 namespace asr {
 
-TinyConfig tiny_config(const std::string& size, int64_t vocabulary) {
+TinyConfig tiny_config(const std::string& kind, const std::string& size) {
+  check(kind == "tiny" || kind == "tiny_cross", "backbone '", kind, "' is unknown; use tiny or tiny_cross");
   check(size == "S" || size == "M" || size == "L", "size '", size, "' is unknown; use S, M or L");
   TinyConfig c;
-  c.vocabulary = vocabulary;
+  c.size = size;
   const int64_t width = size == "S" ? 128 : size == "M" ? 256 : 384, depth = size == "S" ? 4 : size == "M" ? 6 : 8;
   c.vision = {64, 8, size == "S" ? 3 : 4, width, width / 32, 2 * width};
   c.text.layers = depth, c.text.width = width, c.text.heads = c.text.kv_heads = width / 32, c.text.mlp = 2 * width;
+  c.text.cross = kind == "tiny_cross";
   return c;
 }
 
@@ -57,69 +59,120 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
     linear(at + "v", l.v, t.kv_heads * head, t.width, false), linear(at + "o", l.o, t.width, t.width, false);
     linear(at + "gate", l.gate, t.mlp, t.width, false), linear(at + "up", l.up, t.mlp, t.width, false),
         linear(at + "down", l.down, t.width, t.mlp, false);
+    if (!t.cross) continue;
+    visit(at + "cross.norm.weight", l.cross.norm.weight, std::vector<int64_t>{t.width});
+    linear(at + "cross.q", l.cross.q, t.width, t.width, false), linear(at + "cross.k", l.cross.k, t.width, t.width, false);
+    linear(at + "cross.v", l.cross.v, t.width, t.width, false), linear(at + "cross.o", l.cross.o, t.width, t.width, false);
   }
   visit("final_norm.weight", m.decoder_.final_norm.weight, std::vector<int64_t>{t.width});
 }
 
-TinyBackbone TinyBackbone::random(const TinyConfig& config, uint64_t seed) {
-  check(config.vocabulary > 0, "a backbone needs a vocabulary");
-  TinyBackbone m;
-  m.config_ = config;
+namespace {
+
+// Places must stand out from the first step, or questions of location take long to come off chance.
+double initial_spread(const std::string& name, int64_t inputs) {
+  if (name == "vision.positions") return 0.5;
+  return name == "embedding.weight" ? 0.02 : 1 / std::sqrt(static_cast<double>(inputs));
+}
+
+}  // namespace
+
+std::unique_ptr<TinyBackbone> TinyBackbone::random(TinyConfig config, const WordTokenizer& tokenizer, uint64_t seed) {
+  auto m = std::make_unique<TinyBackbone>();
+  config.vocabulary = tokenizer.size();
+  m->config_ = config, m->tokenizer_ = tokenizer;
   auto generator = at::detail::createCPUGenerator(seed);
-  visit(m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
+  visit(*m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     const bool norm = name.find("norm.weight") != std::string::npos, bias = name.find(".bias") != std::string::npos;
     if (norm)
       weight = torch::ones(shape);
     else if (bias)
       weight = torch::zeros(shape);
     else
-      weight = at::randn(shape, generator, at::CPU(at::kFloat)) *
-               (shape.size() == 2 && name != "vision.positions" && name != "embedding.weight"
-                    ? 1 / std::sqrt(static_cast<double>(shape[1]))
-                    : 0.02);
+      weight = at::randn(shape, generator, at::CPU(at::kFloat)) * initial_spread(name, shape[1]);
   });
   return m;
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> TinyBackbone::named_weights() const {
-  std::vector<std::pair<std::string, torch::Tensor>> out;
+NamedParameters TinyBackbone::named_weights() const {
+  NamedParameters out;
   visit(const_cast<TinyBackbone&>(*this), [&](const std::string& name, torch::Tensor& weight,
                                               const std::vector<int64_t>&) { out.emplace_back(name, weight); });
   return out;
 }
 
-void TinyBackbone::save(const std::string& path) const {
-  NamedTensors tensors;
-  for (const auto& [name, weight] : named_weights()) tensors.emplace_back(name, weight.to(at::kBFloat16));
-  const auto& v = config_.vision;
-  const auto& t = config_.text;
-  const nlohmann::json config = {{"vocabulary", config_.vocabulary},
-                                 {"vision", {v.image, v.patch, v.layers, v.width, v.heads, v.mlp}},
-                                 {"text", {t.layers, t.width, t.heads, t.kv_heads, t.mlp}}};
-  save_tensors(path, tensors, {{"asr_backbone", "tiny"}, {"config", config.dump()}});
+std::string TinyBackbone::name() const {
+  return (config_.text.cross ? "tiny_cross-" : "tiny-") + config_.size;
 }
 
-TinyBackbone TinyBackbone::load(const std::string& path) {
-  const auto file = read_safetensors(path);
-  const auto kind = file.metadata.find("asr_backbone"), stored = file.metadata.find("config");
-  check(kind != file.metadata.end() && kind->second == "tiny" && stored != file.metadata.end(), path,
-        ": is no tiny backbone");
-  verify_checksum(file);
+void TinyBackbone::save(const std::string& path) const {
+  NamedTensors tensors;
+  for (const auto& [name, weight] : named_weights())
+    tensors.emplace_back(name, weight.detach().to(at::kCPU, at::kBFloat16));
+  const auto& v = config_.vision;
+  const auto& t = config_.text;
+  const nlohmann::json config = {{"size", config_.size},
+                                 {"vision", {v.image, v.patch, v.layers, v.width, v.heads, v.mlp}},
+                                 {"text", {t.layers, t.width, t.heads, t.kv_heads, t.mlp}}};
+  save_tensors(path, tensors,
+               {{"asr_backbone", t.cross ? "tiny_cross" : "tiny"},
+                {"config", config.dump()},
+                {"vocabulary", nlohmann::json(tokenizer_.pieces()).dump()}});
+}
+
+namespace {
+
+TinyConfig read_config(const Safetensors& file, bool cross) {
+  const auto stored = file.metadata.find("config");
+  check(stored != file.metadata.end(), file.path, ": lacks the metadata 'config'");
   const auto config = nlohmann::json::parse(stored->second, nullptr, false);
   const auto numbers = [&](const char* key, size_t count) {
-    check(config.is_object() && config.contains(key) && config[key].is_array() && config[key].size() == count, path,
-          ": config lacks '", key, "'");
+    check(config.is_object() && config.contains(key) && config[key].is_array() && config[key].size() == count,
+          file.path, ": config lacks '", key, "'");
+    for (const auto& value : config[key])
+      check(value.is_number_integer() && value > 0 && value < 100000, file.path, ": config '", key,
+            "' holds a size that cannot be");
     return config[key].get<std::vector<int64_t>>();
   };
-  TinyBackbone m;
-  check(config.is_object() && config.value("vocabulary", 0) > 0, path, ": config lacks a vocabulary");
-  m.config_.vocabulary = config["vocabulary"].get<int64_t>();
+  TinyConfig c;
   const auto v = numbers("vision", 6), t = numbers("text", 5);
-  m.config_.vision = {v[0], v[1], v[2], v[3], v[4], v[5]};
-  m.config_.text.layers = t[0], m.config_.text.width = t[1], m.config_.text.heads = t[2],
-  m.config_.text.kv_heads = t[3], m.config_.text.mlp = t[4];
+  c.vision = {v[0], v[1], v[2], v[3], v[4], v[5]};
+  c.text.layers = t[0], c.text.width = t[1], c.text.heads = t[2], c.text.kv_heads = t[3], c.text.mlp = t[4];
+  c.text.cross = cross;
+  c.size = config.contains("size") && config["size"].is_string() ? config["size"].get<std::string>() : "custom";
+  check(c.vision.image % c.vision.patch == 0 && c.vision.width % c.vision.heads == 0 &&
+            c.text.width % c.text.heads == 0 && c.text.heads % c.text.kv_heads == 0,
+        file.path, ": config does not divide: patches, heads");
+  return c;
+}
+
+WordTokenizer read_vocabulary(const Safetensors& file) {
+  const auto stored = file.metadata.find("vocabulary");
+  check(stored != file.metadata.end(), file.path, ": lacks the metadata 'vocabulary'");
+  const auto pieces = nlohmann::json::parse(stored->second, nullptr, false);
+  check(pieces.is_array(), file.path, ": 'vocabulary' is no list");
+  std::vector<std::string> list;
+  for (const auto& piece : pieces) {
+    check(piece.is_string(), file.path, ": 'vocabulary' holds something that is no text");
+    list.push_back(piece.get<std::string>());
+  }
+  return WordTokenizer::from_pieces(std::move(list), file.path);
+}
+
+}  // namespace
+
+std::unique_ptr<TinyBackbone> TinyBackbone::load(const std::string& path) {
+  const auto file = read_safetensors(path);
+  const auto kind = file.metadata.find("asr_backbone");
+  check(kind != file.metadata.end() && (kind->second == "tiny" || kind->second == "tiny_cross"), path,
+        ": is no tiny backbone; make one with 'asr pretrain'");
+  verify_checksum(file);
+  auto m = std::make_unique<TinyBackbone>();
+  m->config_ = read_config(file, kind->second == "tiny_cross");
+  m->tokenizer_ = read_vocabulary(file);
+  m->config_.vocabulary = m->tokenizer_.size();
   size_t used = 0;
-  visit(m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
+  visit(*m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     weight = load_tensor(file, name).to(at::kFloat);
     check(weight.sizes() == at::IntArrayRef(shape), path, ": '", name, "' has shape ", shape_text(weight.sizes()),
           "; expected ", shape_text(shape));
@@ -130,28 +183,35 @@ TinyBackbone TinyBackbone::load(const std::string& path) {
   return m;
 }
 
+std::unique_ptr<Backbone> load_backbone(const std::string& path) {
+  return TinyBackbone::load(path);
+}
+
 void TinyBackbone::to(at::Device device) {
   visit(*this,
         [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) { weight = weight.to(device); });
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> TinyBackbone::add_experts(int64_t rank, double alpha,
-                                                                             uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  std::vector<std::pair<std::string, torch::Tensor>> out;
-  const auto adapt = [&](const std::string& name, Linear& linear) {
-    linear.experts.push_back(make_expert(linear, rank, alpha, generator));
-    out.emplace_back(name + ".lora_A.weight", linear.experts.back().a),
-        out.emplace_back(name + ".lora_B.weight", linear.experts.back().b);
-  };
-  adapt("projector.in", projector_in_), adapt("projector.out", projector_out_);
-  for (size_t i = 0; i < decoder_.layers.size(); ++i)
-    adapt(cat("layers.", i, ".q"), decoder_.layers[i].q), adapt(cat("layers.", i, ".v"), decoder_.layers[i].v);
+std::vector<AdapterSite> TinyBackbone::sites() {
+  std::vector<AdapterSite> out = {{"projector.in", &projector_in_}, {"projector.out", &projector_out_}};
+  for (size_t i = 0; i < decoder_.layers.size(); ++i) {
+    auto& l = decoder_.layers[i];
+    out.push_back({cat("layers.", i, ".q"), &l.q}), out.push_back({cat("layers.", i, ".v"), &l.v});
+    if (config_.text.cross)
+      out.push_back({cat("layers.", i, ".cross.q"), &l.cross.q}), out.push_back({cat("layers.", i, ".cross.v"), &l.cross.v});
+  }
   return out;
 }
 
-torch::Tensor TinyBackbone::visual_tokens(const torch::Tensor& pixels, const Pass& pass) const {
-  return projector_out_(at::gelu(projector_in_(vision_(pixels, pass), pass)), pass);  // [B, V, width]
+torch::Tensor TinyBackbone::encode_images(const torch::Tensor& pixels) const {
+  check(pixels.size(2) == config_.vision.image && pixels.size(3) == config_.vision.image, "images are ", pixels.size(2),
+        "x", pixels.size(3), " but the backbone takes ", config_.vision.image);
+  return vision_((pixels - 0.5) * 4, Pass{0, nullptr});  // [B, V, width]; pixels about 0, spread about 1
+}
+
+torch::Tensor TinyBackbone::visual_tokens(const Batch& batch, const Pass& pass) const {
+  const auto seen = batch.features.defined() ? batch.features : encode_images(batch.pixels);
+  return projector_out_(at::gelu(projector_in_(seen, pass)), pass);  // [B, V, width]
 }
 
 torch::Tensor TinyBackbone::logits(const torch::Tensor& hidden) const {
@@ -176,73 +236,94 @@ torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask) {
 
 }  // namespace
 
-TinyOutput TinyBackbone::forward(const TinyBatch& batch, const Pass& pass, int64_t tap_layers) const {
-  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid(),
+Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
+  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), grid = config_.vision.grid(), V = grid * grid,
                 depth = config_.text.layers;
-  check(batch.pixels.size(2) == config_.vision.image && batch.pixels.size(3) == config_.vision.image, "images are ",
-        batch.pixels.size(2), "x", batch.pixels.size(3), " but the backbone takes ", config_.vision.image);
-  check(tap_layers >= 0 && tap_layers <= depth, "cannot tap ", tap_layers, " of ", depth, " layers");
-  const auto visual = visual_tokens(batch.pixels, pass);
-  const auto x = at::cat({visual, at::embedding(embedding_, batch.ids)}, 1);
-  const auto mask = at::cat({torch::ones({B, V}, batch.mask.options()), batch.mask}, 1);
-  const auto positions = at::arange(V + T, batch.ids.options()).expand({B, V + T});
+  const bool cross = config_.text.cross;
+  check(want.tap_layers >= 0 && want.tap_layers <= depth, "cannot tap ", want.tap_layers, " of ", depth, " layers");
+  const auto visual = visual_tokens(batch, pass), words = at::embedding(embedding_, batch.ids);
+  const int64_t shift = cross ? 0 : V;  // where the text begins
 
-  TinyOutput out;
+  Output out;
   TapRequest request;
   TapResult tapped;
-  out.rows = positions_of(batch.question);
-  request.rows = at::where(out.rows.ge(0), out.rows + V, out.rows);
-  request.columns = at::arange(V, batch.ids.options()).expand({B, V});
-  for (int64_t i = depth - tap_layers; i < depth; ++i) request.layers.push_back(i);
-  const auto hidden =
-      decoder_(x, positions, mask, pass, nullptr, tap_layers ? &request : nullptr, tap_layers ? &tapped : nullptr);
-
-  if (tap_layers) {
-    const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
-    out.attention = rows.view({B, tap_layers, config_.text.heads, -1, config_.vision.grid(), config_.vision.grid()});
+  if (want.tap_layers) {
+    out.rows = positions_of(batch.question);
+    request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
+    request.columns = at::arange(V, batch.ids.options()).expand({B, V});
+    for (int64_t i = depth - want.tap_layers; i < depth; ++i) request.layers.push_back(i);
   }
-  out.image = masked_mean(hidden.narrow(1, 0, V), torch::ones({B, V}, batch.mask.options()));
-  out.text = masked_mean(hidden.narrow(1, V, T), batch.question);
-  // The vocabulary projection is computed at answer positions alone; the state before a token predicts it.
+  const auto* tap = want.tap_layers ? &request : nullptr;
+  auto* taken = want.tap_layers ? &tapped : nullptr;
+  const auto positions = at::arange(shift + T, batch.ids.options()).expand({B, shift + T});
+  const auto seen = torch::ones({B, V}, batch.mask.options());
+  const auto hidden =
+      cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual)
+            : decoder_(at::cat({visual, words}, 1), positions, at::cat({seen, batch.mask}, 1), pass, nullptr, tap, taken);
+
+  if (want.tap_layers) {
+    const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
+    out.attention = rows.view({B, want.tap_layers, config_.text.heads, -1, grid, grid});
+  }
+  const auto text = hidden.narrow(1, shift, T);
+  if (want.pooled) {
+    out.image = (cross ? visual : hidden.narrow(1, 0, V)).mean(1);
+    out.text = masked_mean(text, batch.question);
+  }
+  // The state before a token predicts it. Answers never stand first: the marker <answer> is before them.
   const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
-  check(wanted.numel() > 0, "no sample of the batch has an answer");
-  const auto before = hidden.narrow(1, V - 1, T).reshape({B * T, -1}).index_select(0, wanted);
-  out.loss = at::cross_entropy_loss(logits(before), batch.labels.flatten().index_select(0, wanted));
+  check(!(want.loss || want.logits) || wanted.numel() > 0, "no sample of the batch has an answer");
+  if (want.loss || want.logits) {
+    // The vocabulary projection is computed at answer positions alone.
+    out.logits = logits(text.reshape({B * T, -1}).index_select(0, wanted - 1));
+    if (want.loss) out.loss = at::cross_entropy_loss(out.logits, batch.labels.flatten().index_select(0, wanted));
+  }
+  if (want.state) {
+    const auto last = batch.mask.logical_and(batch.labels.lt(0)).sum(1, true) - 1;  // [B, 1]
+    out.state = text.gather(1, last.unsqueeze(-1).expand({B, 1, text.size(2)})).squeeze(1);
+  }
   return out;
 }
 
-std::vector<std::vector<int64_t>> TinyBackbone::generate(const TinyBatch& batch, const Pass& pass, int64_t limit,
-                                                         int64_t end) const {
+std::vector<std::vector<int64_t>> TinyBackbone::generate(const Batch& batch, const Pass& pass, int64_t limit) const {
   at::NoGradGuard no_grad;
   const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid();
+  const bool cross = config_.text.cross;
+  const int64_t shift = cross ? 0 : V;
   // Questions are shifted to the right edge, so that every sample continues at the same column.
   const auto prompt = batch.mask.logical_and(batch.labels.lt(0));
   const auto length = prompt.sum(1, true);  // [B, 1]
-  const auto column = at::arange(T, batch.ids.options()).expand({B, T}) - (T - length);
-  const auto ids = batch.ids.gather(1, column.clamp_min(0));
+  const int64_t longest = length.max().item<int64_t>();
+  const auto column = at::arange(longest, batch.ids.options()).expand({B, longest}) - (longest - length);
+  check(longest <= T, "a prompt is longer than its batch");
+  const auto words = at::embedding(embedding_, batch.ids.gather(1, column.clamp_min(0)));
   const auto real = column.ge(0);
-  const auto x = at::cat({visual_tokens(batch.pixels, pass), at::embedding(embedding_, ids)}, 1);
-  const auto mask = at::cat({torch::ones({B, V}, real.options()), real}, 1);
-  const auto positions = at::cat({at::arange(V, ids.options()).expand({B, V}), column.clamp_min(0) + V}, 1);
+  const auto visual = visual_tokens(batch, pass);
+  const auto memory = cross ? visual : torch::Tensor();
+  const auto text_positions = column.clamp_min(0) + shift;
 
   KvCache cache;
-  auto hidden = decoder_(x, positions, mask, pass, &cache);
+  auto hidden =
+      cross ? decoder_(words, text_positions, real, pass, &cache, nullptr, nullptr, memory)
+            : decoder_(at::cat({visual, words}, 1),
+                       at::cat({at::arange(V, batch.ids.options()).expand({B, V}), text_positions}, 1),
+                       at::cat({torch::ones({B, V}, real.options()), real}, 1), pass, &cache);
   std::vector<std::vector<int64_t>> out(B);
   std::vector<bool> done(B, false);
-  auto position = (length + V);  // [B, 1]: where the next token stands
+  auto position = (length + shift);  // [B, 1]: where the next token stands
   for (int64_t step = 0; step < limit; ++step) {
     const auto next = logits(hidden.narrow(1, hidden.size(1) - 1, 1).squeeze(1)).argmax(-1);  // [B]
     const auto tokens = next.cpu();
+    const int64_t* token = tokens.data_ptr<int64_t>();
     bool all_done = true;
     for (int64_t b = 0; b < B; ++b) {
-      const int64_t token = tokens[b].item<int64_t>();
-      done[b] = done[b] || token == end;
-      if (!done[b]) out[b].push_back(token);
+      done[b] = done[b] || token[b] == WordTokenizer::kEnd;
+      if (!done[b]) out[b].push_back(token[b]);
       all_done = all_done && done[b];
     }
     if (all_done || step + 1 == limit) break;
     hidden = decoder_(at::embedding(embedding_, next.unsqueeze(1)), position, torch::ones({B, 1}, real.options()), pass,
-                      &cache);
+                      &cache, nullptr, nullptr, memory);
     position = position + 1;
   }
   return out;

@@ -17,17 +17,35 @@ std::string number_text(double value) {
   return json.dump();
 }
 
+// "[a, b]" or "a,b" as its parts; an empty list is "" or "[]".
+std::vector<std::string> list_parts(const std::string& text, const std::string& key, const std::string& origin) {
+  std::string inner = trimmed(text);
+  if (!inner.empty() && inner.front() == '[') {
+    check(inner.back() == ']', origin, ": ", key, "=", printable(text), " begins a list and does not end it");
+    inner = trimmed(inner.substr(1, inner.size() - 2));
+  }
+  std::vector<std::string> out;
+  if (inner.empty()) return out;
+  for (size_t begin = 0; begin <= inner.size();) {
+    const size_t end = std::min(inner.find(',', begin), inner.size());
+    out.push_back(trimmed(inner.substr(begin, end - begin)));
+    check(!out.back().empty(), origin, ": ", key, "=", printable(text), " has an empty entry");
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 void OptionVisitor::add(const char* name, OptionInfo info) {
-  info.key = prefix_.empty() ? name : prefix_ + "." + name;
+  info.key = full(name);
   info.initial = info.get();
   options_.push_back(std::move(info));
 }
 
 void OptionVisitor::operator()(const char* name, int64_t& value, int64_t low, int64_t high, const char* help) {
   OptionInfo info;
-  const std::string key = prefix_ + "." + name;
+  const std::string key = full(name);
   info.help = help;
   info.range = cat(low, "..", high);
   info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
@@ -42,7 +60,7 @@ void OptionVisitor::operator()(const char* name, int64_t& value, int64_t low, in
 
 void OptionVisitor::operator()(const char* name, double& value, double low, double high, const char* help) {
   OptionInfo info;
-  const std::string key = prefix_ + "." + name;
+  const std::string key = full(name);
   info.help = help;
   info.range = number_text(low) + ".." + number_text(high);
   info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
@@ -55,10 +73,48 @@ void OptionVisitor::operator()(const char* name, double& value, double low, doub
   add(name, std::move(info));
 }
 
+void OptionVisitor::operator()(const char* name, std::string& value, const char* help) {
+  OptionInfo info;
+  info.help = help, info.range = "text";
+  info.set = [&value](const std::string& text, const std::string&) { value = text; };
+  info.get = [&value] { return nlohmann::json(value); };
+  add(name, std::move(info));
+}
+
+void OptionVisitor::operator()(const char* name, std::vector<std::string>& value, const char* help) {
+  OptionInfo info;
+  const std::string key = full(name);
+  info.help = help, info.range = "list";
+  info.set = [&value, key](const std::string& text, const std::string& origin) {
+    value = list_parts(text, key, origin);
+  };
+  info.get = [&value] { return nlohmann::json(value); };
+  add(name, std::move(info));
+}
+
+void OptionVisitor::operator()(const char* name, std::vector<int64_t>& value, int64_t low, int64_t high,
+                               const char* help) {
+  OptionInfo info;
+  const std::string key = full(name);
+  info.help = help, info.range = cat("list of ", low, "..", high);
+  info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
+    std::vector<int64_t> parsed;
+    for (const auto& part : list_parts(text, key, origin)) {
+      int64_t number = 0;
+      check(parse_int(part, number) && number >= low && number <= high, origin, ": ", key, ": ", printable(part),
+            " is not a whole number from ", low, " to ", high);
+      parsed.push_back(number);
+    }
+    value = std::move(parsed);
+  };
+  info.get = [&value] { return nlohmann::json(value); };
+  add(name, std::move(info));
+}
+
 void OptionVisitor::choice(const char* name, const std::vector<std::string>& names, std::function<void(size_t)> set,
                            std::function<size_t()> get, const char* help) {
   OptionInfo info;
-  const std::string key = prefix_ + "." + name;
+  const std::string key = full(name);
   info.help = help;
   info.range = join(names, "|");
   info.set = [names, set, key](const std::string& text, const std::string& origin) {
@@ -145,8 +201,20 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
     return;
   }
   check(!prefix.empty(), origin, ": expected 'key: value' lines");
-  check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
   check(out.keys.insert(prefix).second, origin, ": option '", printable(prefix), "' stands twice");
+  if (node.IsSequence()) {
+    std::string list;
+    for (const auto& entry : node) {
+      check(entry.IsScalar() && ++out.nodes < 10000, origin, ": '", printable(prefix),
+            "' needs a plain value or a list of plain values");
+      check(entry.Scalar().find_first_of(",[]") == std::string::npos, origin, ": '", printable(prefix),
+            "' holds a value with a comma or bracket");
+      list += (list.empty() ? "" : ", ") + entry.Scalar();
+    }
+    out.list.push_back({prefix, "[" + list + "]", origin});
+    return;
+  }
+  check(node.IsScalar(), origin, ": '", printable(prefix), "' needs a plain value");
   out.list.push_back({prefix, node.Scalar(), origin});
 }
 
@@ -177,6 +245,40 @@ std::vector<Assignment> parse_yaml_options(const std::string& text, const std::s
     fail(path, ":", error.mark.line + 1, ": not valid YAML: ", printable(error.msg));
   }
   return out.list;
+}
+
+namespace {
+
+std::string yaml_scalar(const nlohmann::json& value) {
+  if (!value.is_string()) return value.dump();
+  const auto text = value.get<std::string>();
+  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+") ==
+                                          std::string::npos;
+  return plain ? text : value.dump();
+}
+
+void emit_yaml(const nlohmann::json& node, int depth, std::string& out) {
+  for (const auto& [key, value] : node.items()) {
+    out += std::string(static_cast<size_t>(depth) * 2, ' ') + key + ":";
+    if (value.is_object()) {
+      out += "\n";
+      emit_yaml(value, depth + 1, out);
+    } else if (value.is_array()) {
+      std::string list;
+      for (const auto& entry : value) list += (list.empty() ? "" : ", ") + yaml_scalar(entry);
+      out += " [" + list + "]\n";
+    } else {
+      out += " " + yaml_scalar(value) + "\n";
+    }
+  }
+}
+
+}  // namespace
+
+std::string yaml_text(const nlohmann::json& manifest) {
+  std::string out;
+  emit_yaml(manifest, 0, out);
+  return out;
 }
 
 std::vector<Assignment> manifest_assignments(const nlohmann::json& manifest, const std::string& origin) {

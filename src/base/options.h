@@ -39,6 +39,9 @@ class OptionVisitor {
 
   void operator()(const char* name, int64_t& value, int64_t low, int64_t high, const char* help);
   void operator()(const char* name, double& value, double low, double high, const char* help);
+  void operator()(const char* name, std::string& value, const char* help);
+  void operator()(const char* name, std::vector<std::string>& value, const char* help);  // [a, b] or a,b
+  void operator()(const char* name, std::vector<int64_t>& value, int64_t low, int64_t high, const char* help);
   template <class Enum>
   void operator()(const char* name, Enum& value, const char* help) {
     std::vector<std::string> names(std::begin(EnumNames<Enum>::names), std::end(EnumNames<Enum>::names));
@@ -53,6 +56,7 @@ class OptionVisitor {
   void choice(const char* name, const std::vector<std::string>& names, std::function<void(size_t)> set,
               std::function<size_t()> get, const char* help);
   void add(const char* name, OptionInfo info);
+  std::string full(const char* name) const { return prefix_.empty() ? name : prefix_ + "." + name; }
 
   std::string prefix_;
   std::vector<OptionInfo> options_;
@@ -80,9 +84,12 @@ class OptionTable {
 // "key=value" from the command line.
 Assignment parse_assignment(const std::string& text, const std::string& origin);
 
-// A YAML document of nested maps as dotted keys, in file order; scalars only. Duplicate keys, lists,
-// anchors that recurse and bad syntax are errors that name the line.
+// A YAML document of nested maps as dotted keys, in file order; values are scalars or lists of scalars, which come out as
+// "[a, b]". Duplicate keys, anchors that recurse and bad syntax are errors that name the line.
 std::vector<Assignment> parse_yaml_options(const std::string& text, const std::string& path);
+
+// A manifest as YAML that parse_yaml_options reads back.
+std::string yaml_text(const nlohmann::json& manifest);
 
 // A manifest read back as assignments, so that stored options can be applied again.
 std::vector<Assignment> manifest_assignments(const nlohmann::json& manifest, const std::string& origin);

@@ -40,6 +40,11 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   return "; known: " + join(candidates, ", ");
 }
 
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string out;
   for (const auto& part : parts) {

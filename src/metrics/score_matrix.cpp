@@ -13,11 +13,6 @@ namespace {
 
 constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
 // Fields may be quoted, with "" for a quote; a task name may hold a comma that way.
 std::vector<std::string> split_csv_line(const std::string& line, const std::string& place) {
   std::vector<std::string> fields;

@@ -14,16 +14,24 @@ namespace asr {
 struct DecoderConfig {
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 4, mlp = 256;
   double rope_theta = 10000, norm_eps = 1e-6;
+  bool cross = false;  // every layer also attends to a memory (the visual tokens), after attending to the text
+};
+
+struct CrossAttention {
+  RmsNorm norm;
+  Linear q, k, v, o;
 };
 
 struct DecoderLayer {
   RmsNorm attention_norm, mlp_norm;
   Linear q, k, v, o, gate, up, down;
+  CrossAttention cross;  // empty without config.cross
 };
 
-// Keys and values of the positions seen so far, one pair a layer.
+// Keys and values of the positions seen so far, one pair a layer, and of the memory.
 struct KvCache {
-  std::vector<torch::Tensor> keys, values;  // [B, kv_heads, S, d]; empty before the first call
+  std::vector<torch::Tensor> keys, values;              // [B, kv_heads, S, d]; empty before the first call
+  std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
   torch::Tensor key_mask;                   // [B, S]
 };
 
@@ -34,12 +42,15 @@ class Decoder {
   RmsNorm final_norm;
 
   // x [B, T, width] at `positions` [B, T]; mask [B, T] true at real tokens. With a cache, x continues what it holds.
-  // `tap` fills `tapped` with rows of the layers asked for; only without a cache.
+  // `tap` fills `tapped` with rows of the layers asked for; only without a cache. `memory` [B, V, width] is what
+  // cross-attention looks at; there, the tap's columns count in the memory, elsewhere in x.
   torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
-                           KvCache* cache = nullptr, const TapRequest* tap = nullptr,
-                           TapResult* tapped = nullptr) const;
+                           KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
+                           const torch::Tensor& memory = {}) const;
 
  private:
+  torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
+                                KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
   torch::Tensor attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions,
                           const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
                           TapResult* tapped) const;

@@ -2,12 +2,47 @@
 
 #include <cmath>
 
+#include "base/random.h"
+
 namespace asr {
+namespace {
+
+// Kept entries hold 1 / (1 - p). One random byte an entry: probabilities are multiples of 1/256.
+torch::Tensor cpu_mask(int64_t count, double probability, uint64_t key) {
+  auto mask = at::empty({count}, at::CPU(at::kFloat));
+  float* out = mask.data_ptr<float>();
+  const auto threshold = static_cast<uint64_t>(std::lround(probability * 256));
+  const float kept = 256.0f / static_cast<float>(256 - threshold);
+  for (int64_t i = 0; i < count; i += 8) {
+    const uint64_t bits = Random::mix(key + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
+    for (int64_t j = 0; j < std::min<int64_t>(8, count - i); ++j)
+      out[i + j] = (bits >> (8 * j) & 255) < threshold ? 0.0f : kept;
+  }
+  return mask;
+}
+
+}  // namespace
+
+torch::Tensor AdapterDropout::operator()(const torch::Tensor& x) {
+  if (probability <= 0) return x;
+  const uint64_t site_key = Random({key, calls++}).next();
+  if (x.is_cpu()) return x * cpu_mask(x.numel(), probability, site_key).view(x.sizes()).to(x.scalar_type());
+  const int64_t count = x.numel();
+  // The same hash, computed where the data is: a multiply-and-shift of the index, compared with the threshold.
+  const auto index = at::arange(count, x.options().dtype(at::kLong));
+  auto bits = (index + static_cast<int64_t>(site_key >> 2)) * int64_t(0x2545F4914F6CDD1D);
+  bits = bits.bitwise_xor(bits.bitwise_right_shift(29)) * int64_t(0x1B873593CC9E2D51);
+  const auto kept = bits.bitwise_right_shift(24).bitwise_and(255).ge(std::lround(probability * 256));
+  return x * kept.view(x.sizes()).to(x.scalar_type()) * (256.0 / (256.0 - std::round(probability * 256)));
+}
 
 torch::Tensor Linear::operator()(const torch::Tensor& x, const Pass& pass) const {
   auto y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-  if (!pass.experts) return y;
-  for (const auto& expert : experts) y = y + at::linear(at::linear(x, expert.a), expert.b) * expert.scale;
+  for (size_t e = 0; e < experts.size(); ++e) {
+    if (!(pass.experts >> e & 1)) continue;
+    const auto input = pass.dropout ? (*pass.dropout)(x) : x;
+    y = y + at::linear(at::linear(input, experts[e].a), experts[e].b) * experts[e].scale;
+  }
   return y;
 }
 
@@ -18,6 +53,17 @@ Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::G
   const auto a = at::randn({rank, in}, generator, at::CPU(at::kFloat)) / std::sqrt(static_cast<double>(in));
   return {a.to(options).requires_grad_(), torch::zeros({out, rank}, options).requires_grad_(),
           alpha / static_cast<double>(rank)};
+}
+
+NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank, double alpha, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  NamedParameters out;
+  for (const auto& site : sites) {
+    site.linear->experts.push_back(make_expert(*site.linear, rank, alpha, generator));
+    out.emplace_back(site.name + ".lora_A.weight", site.linear->experts.back().a);
+    out.emplace_back(site.name + ".lora_B.weight", site.linear->experts.back().b);
+  }
+  return out;
 }
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {

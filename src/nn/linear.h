@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <string>
 #include <vector>
 
 namespace asr {
@@ -13,9 +14,20 @@ struct Expert {
   double scale = 1;    // alpha / r
 };
 
-// How a forward pass is run; passed down by value, never global.
+// Dropout on what the experts read. Masks are keyed by (key, number of the call), so that a step draws the same ones
+// whenever it is run again.
+struct AdapterDropout {
+  double probability = 0;
+  uint64_t key = 0;
+  uint64_t calls = 0;
+
+  torch::Tensor operator()(const torch::Tensor& x);
+};
+
+// How a forward pass is run; passed down, never global.
 struct Pass {
-  bool experts = true;  // false: the base model alone, the reference of the geometry loss
+  uint64_t experts = 1;               // bit e: expert e takes part; 0 is the base model alone
+  AdapterDropout* dropout = nullptr;  // null outside training
 };
 
 struct Linear {
@@ -27,6 +39,17 @@ struct Linear {
 
 // A starts random with standard deviation 1/sqrt(in), B at zero, so that the adapted model begins as the base.
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator);
+
+// A linear that may be adapted, with its name inside the model.
+struct AdapterSite {
+  std::string name;
+  Linear* linear = nullptr;
+};
+
+using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;
+
+// One more expert on every site; returns its tensors as "<site>.lora_A.weight" and "<site>.lora_B.weight".
+NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank, double alpha, uint64_t seed);
 
 struct RmsNorm {
   torch::Tensor weight;

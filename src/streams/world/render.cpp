@@ -7,7 +7,7 @@
 namespace asr::world {
 namespace {
 
-constexpr const char* kDomainNames[] = {"plain", "night", "noisy", "gradient", "checker", "pastel", "sketch", "hard"};
+constexpr const char* kDomainNames[] = {"plain", "night", "noisy", "gradient", "checker", "pastel", "sketch", "hard", "varied"};
 
 struct Rgb {
   double r, g, b;
@@ -149,6 +149,11 @@ double center_y(const Object& o) {
   return (o.place / 3 + 0.5 + o.dy) / 3;
 }
 
+bool touches(const Object& o, int px, int py, int size) {
+  const double reach = radius_of(o) * half_width(o) * size + 1;  // in pixels, a little generous
+  return std::abs(px + 0.5 - center_x(o) * size) <= reach && std::abs(py + 0.5 - center_y(o) * size) <= reach;
+}
+
 struct Style {
   Rgb ground = {1, 1, 1}, other = {1, 1, 1};  // second colour of a gradient or checkerboard
   enum class Pattern { flat, gradient, checker } pattern = Pattern::flat;
@@ -175,8 +180,25 @@ Style style_of(Domain domain) {
       return {{0.98, 0.97, 0.93}, {0.98, 0.97, 0.93}, P::flat, 0, 0, 0, true};
     case Domain::hard:
       return {{0.70, 0.66, 0.58}, {0.45, 0.50, 0.56}, P::checker, 0.07, 0.25, 0.12, false};
+    case Domain::varied:
+      break;
   }
   return {};
+}
+
+// For pretraining: grounds, noise and colours differ from picture to picture, all milder than in the streams' domains.
+Style random_style(Random& random) {
+  using P = Style::Pattern;
+  const auto ground = [&random]() -> Rgb {
+    const double level = 0.45 + 0.5 * random.uniform();
+    const auto tinted = [&] { return std::clamp(level + 0.12 * (random.uniform() - 0.5), 0.0, 1.0); };
+    return {tinted(), tinted(), tinted()};
+  };
+  Style style;
+  style.ground = ground(), style.other = ground();
+  style.pattern = random.chance(0.5) ? P::gradient : P::flat;
+  style.noise = 0.06 * random.uniform(), style.wash = 0.25 * random.uniform(), style.jitter = 0.1 * random.uniform();
+  return style;
 }
 
 Rgb background(const Style& style, double x, double y) {
@@ -214,8 +236,8 @@ Box box_of(const Object& o) {
 
 Image render(const Scene& scene, Domain domain, int size) {
   constexpr int kFine = 3;  // samples a pixel and axis
-  const Style style = style_of(domain);
   Random random({content_hash(scene), static_cast<uint64_t>(domain), static_cast<uint64_t>(size)});
+  const Style style = domain == Domain::varied ? random_style(random) : style_of(domain);
   std::vector<Rgb> colors;
   for (const auto& o : scene.objects) {
     Rgb color = mix(kPalette[static_cast<int>(o.color)], {0.75, 0.75, 0.75}, style.wash);
@@ -224,13 +246,22 @@ Image render(const Scene& scene, Domain domain, int size) {
     colors.push_back(color);
   }
   Image image{size, std::vector<uint8_t>(static_cast<size_t>(size) * size * 3)};
+  std::vector<size_t> near;  // objects whose box touches the pixel; most pixels have none
   for (int py = 0; py < size; ++py)
     for (int px = 0; px < size; ++px) {
+      near.clear();
+      for (size_t i = 0; i < scene.objects.size(); ++i)
+        if (touches(scene.objects[i], px, py, size)) near.push_back(i);
       Rgb sum{0, 0, 0};
-      for (int s = 0; s < kFine * kFine; ++s) {
+      const bool even = near.empty() && style.pattern != Style::Pattern::checker;  // one look is enough
+      if (even) {
+        const Rgb value = background(style, (px + 0.5) / size, (py + 0.5) / size);
+        sum = {value.r * kFine * kFine, value.g * kFine * kFine, value.b * kFine * kFine};
+      }
+      for (int s = 0; s < (even ? 0 : kFine * kFine); ++s) {
         const double x = (px + (s % kFine + 0.5) / kFine) / size, y = (py + (s / kFine + 0.5) / kFine) / size;
         Rgb value = background(style, x, y);
-        for (size_t i = 0; i < scene.objects.size(); ++i) {
+        for (const size_t i : near) {
           const auto& o = scene.objects[i];
           const double u = (x - center_x(o)) / radius_of(o), v = (y - center_y(o)) / radius_of(o);
           if (std::abs(u) < half_width(o) && std::abs(v) < 1 && inside(o, u, v))

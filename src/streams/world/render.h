@@ -10,8 +10,8 @@
 
 namespace asr::world {
 
-enum class Domain { plain, night, noisy, gradient, checker, pastel, sketch, hard };
-inline constexpr int kDomains = 8;
+enum class Domain { plain, night, noisy, gradient, checker, pastel, sketch, hard, varied };  // varied is for pretraining
+inline constexpr int kDomains = 9;
 const char* name_of(Domain domain);
 
 struct Image {

@@ -9,7 +9,6 @@
 namespace asr::world {
 namespace {
 
-constexpr uint64_t kWorldVersion = 1;  // a change of scenes, questions or drawing that alters samples raises it
 
 uint64_t text_key(const std::string& text) {
   uint64_t key = 7;
@@ -134,14 +133,22 @@ Sample sample(const Stream& stream, size_t task, Split split, uint64_t index, bo
 }
 
 Sample pretraining_sample(uint64_t index) {
-  static const Task mixture = [] {
+  static const std::vector<Task> formats = [] {
+    auto tasks = instruction_tasks(0, 8);
+    for (auto& task : tasks) task.domain = Domain::plain;
+    return tasks;
+  }();
+  static const Task types = [] {
     Task task;
     task.name = "pretraining", task.domain = Domain::plain;
     for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
     return task;
   }();
   Random random({kWorldVersion, text_key("pretraining"), index});
-  return draw(mixture, Split::train, false, random);
+  const Task& task = random.chance(0.25) ? random.pick(formats) : types;
+  auto out = draw(task, Split::train, false, random);
+  if (random.chance(0.5)) out.domain = Domain::varied;
+  return out;
 }
 
 }  // namespace asr::world

@@ -1,0 +1,59 @@
+// asr run CONFIG.yaml...: trains and evaluates every method, seed and order of a configuration.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/version.h"
+#include "train/runner.h"
+
+namespace asr {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> configs, sets;
+  bool resume = false;
+};
+
+void run(const Arguments& arguments, const Common& common) {
+  std::vector<Assignment> assignments;
+  for (const auto& path : arguments.configs)
+    for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) assignments.push_back(std::move(a));
+  for (const auto& text : arguments.sets) assignments.push_back(parse_assignment(text, "--set"));
+  RunRequest request{resolve_run(assignments), arguments.resume, version_info()["version"].get<std::string>()};
+  const auto folders = run_all(request);
+  nlohmann::json runs = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {{"run", "zero-shot", "AP", "AF", "Avg", "MFT"}};
+  for (const auto& folder : folders) {
+    const auto metrics = nlohmann::json::parse(read_file(folder + "/metrics.json"));
+    const auto shown = [&](const char* key) {
+      const auto& value = metrics["scores"][key];
+      return value.is_number() ? number(value.get<double>(), 1) : std::string("-");
+    };
+    rows.push_back({folder.substr(folder.rfind('/') + 1), shown("zero_shot"), shown("AP"), shown("AF"), shown("Avg"), shown("MFT")});
+    runs.push_back({{"folder", folder}, {"metrics", metrics}});
+  }
+  if (common.json) return print_json({{"runs", runs}});
+  std::cout << text_table(rows) << "asr compare " << request.config.run.output_dir << " and asr report "
+            << request.config.run.output_dir << " show more\n";
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("run", "train a stream with one or several methods, and evaluate after every stage");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("CONFIG", arguments->configs, "YAML files of options; later ones override")->required();
+  command->add_option("--set", arguments->sets, "one option, after all files, e.g. --set learning_rate=1e-4")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--resume", arguments->resume, "go on from the newest checkpoints; complete runs are left alone");
+  command->footer("Options for CONFIG and --set (default, range):\n" + run_options_help());
+  command->callback([arguments, &common] { run(*arguments, common); });
+}
+
+}  // namespace asr

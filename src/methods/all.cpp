@@ -1,0 +1,59 @@
+// The list in methods.def as declarations and a table.
+#include "base/error.h"
+#include "base/text.h"
+#include "methods/method.h"
+
+namespace asr {
+
+#define METHOD(name, summary) std::unique_ptr<Method> make_##name##_method();
+#include "methods/methods.def"
+#undef METHOD
+
+std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods() {
+  std::vector<std::pair<std::string, std::unique_ptr<Method>>> out;
+#define METHOD(name, summary) out.emplace_back(#name, make_##name##_method());
+#include "methods/methods.def"
+#undef METHOD
+  return out;
+}
+
+const std::vector<MethodInfo>& method_infos() {
+  static const std::vector<MethodInfo> list = {
+#define METHOD(name, summary) {#name, summary},
+#include "methods/methods.def"
+#undef METHOD
+  };
+  return list;
+}
+
+std::vector<std::string> method_parts(const std::string& composition) {
+  std::vector<std::string> known, out;
+  for (const auto& info : method_infos()) known.push_back(info.name);
+  for (size_t begin = 0; begin <= composition.size();) {
+    const size_t end = std::min(composition.find('+', begin), composition.size());
+    const auto part = composition.substr(begin, end - begin);
+    check(std::find(known.begin(), known.end(), part) != known.end(), "method '", printable(part), "' is unknown",
+          did_you_mean(part, known));
+    check(std::find(out.begin(), out.end(), part) == out.end(), "method '", printable(composition), "' names ", part,
+          " twice");
+    out.push_back(part);
+    begin = end + 1;
+  }
+  check(out.size() == 1 || std::find(out.begin(), out.end(), "joint") == out.end(), "method '", printable(composition),
+        "': joint training cannot be combined");
+  return out;
+}
+
+const char* name_of(StateKind kind) {
+  static constexpr const char* names[] = {"statistics", "prototypes", "teacher", "sample", "question", "answer"};
+  return names[static_cast<int>(kind)];
+}
+
+void StateVisitor::number(const std::string& name, StateKind kind, int64_t& value) {
+  auto tensor_value = torch::tensor({value}, at::kLong);
+  tensor(name, kind, tensor_value);
+  check(tensor_value.defined() && tensor_value.numel() == 1, "state '", name, "' is no number");
+  value = tensor_value.item<int64_t>();
+}
+
+}  // namespace asr

@@ -1,0 +1,84 @@
+// Attention-Spectrum Regularization (the paper's Algorithm 1): attention spectra of the current batch are held near
+// per-skill Gaussian prototypes of earlier stages, and cross-modal similarities near those of the base model. Between
+// stages it keeps the prototypes alone.
+#include <optional>
+
+#include "base/error.h"
+#include "methods/measure.h"
+#include "methods/method.h"
+#include "skills/taxonomy.h"
+#include "spectral/descriptor.h"
+#include "spectral/memory.h"
+#include "spectral/spectral_loss.h"
+
+namespace asr {
+namespace {
+
+class Asr final : public Method {
+ public:
+  void prepare(Backbone&, const Options& options) override {
+    options_ = options;
+    memory_ = {};
+    memory_.options = options, memory_.skill_names = skill_names();
+  }
+
+  Needs needs(int stage) const override {
+    Needs out;
+    out.tap = stage > 1 && options_.asr.beta > 0;
+    out.pooled = out.reference = options_.asr.gamma > 0;
+    return out;
+  }
+
+  void before_stage(StageContext& stage) override {
+    loss_.reset();
+    if (stage.stage > 1 && options_.asr.beta > 0)
+      loss_.emplace(memory_.tensors(), options_,
+                    at::TensorOptions().dtype(at::kFloat).device(stage.model.device()));
+  }
+
+  torch::Tensor loss(StepContext& step) override {
+    torch::Tensor total;
+    const auto add = [&](const char* name, const torch::Tensor& term, double weight) {
+      step.log[name] = term.detach() * weight;
+      total = total.defined() ? total + term * weight : term * weight;
+    };
+    if (loss_) {
+      const auto terms = spectral(step);
+      add("spectral_loss", terms.loss, options_.asr.beta);
+      step.log["spectral_weight"] = terms.weight.mean();
+    }
+    if (options_.asr.gamma > 0)
+      add("geometry_loss",
+          geometry_loss(step.output.image, step.output.text, step.batch.reference_image, step.batch.reference_text),
+          options_.asr.gamma);
+    return total;
+  }
+
+  void after_stage(StageContext& stage) override { memory_.update(stage.moments()); }
+
+  void state(StateVisitor& visitor) override { visit_memory(memory_, visitor); }
+
+ private:
+  LossTerms spectral(const StepContext& step) {
+    const auto& attention = step.output.attention;  // [B, L, heads, T, H, W]
+    if (!encoder_)
+      encoder_ = std::make_unique<SpectralEncoder>(attention.size(4), attention.size(5), options_.spectral);
+    const auto weights = row_weights(step.batch, step.output.rows);
+    const auto& posterior = step.batch.posterior;
+    if (options_.asr.spectrum == Spectrum::raw) return loss_->raw(encoder_->maps(attention, weights), posterior);
+    return (*loss_)(encoder_->descriptor(attention, weights), posterior);
+  }
+
+  Options options_;
+  PrototypeMemory memory_;
+  std::optional<SpectralLoss> loss_;
+  std::unique_ptr<SpectralEncoder> encoder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_asr_method() {
+  return std::make_unique<Asr>();
+}
+
+}  // namespace asr

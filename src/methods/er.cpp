@@ -1,0 +1,111 @@
+// Experience replay: a bounded buffer of raw samples with an equal quota for every seen stage, mixed into each batch at
+// current : replay = 3 : 1. The loss is the plain mean over the mixed batch.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "methods/method.h"
+
+namespace asr {
+namespace {
+
+class Er final : public Method {
+ public:
+  Keeps keeps() const override { return Keeps::samples; }
+  void visit(OptionVisitor& visitor) override {
+    visitor("buffer", buffer_size_, 1, 1000000000, "samples kept in all, in equal shares of the stages seen");
+    visitor("share", share_, 0.01, 0.99, "part of a batch that is replayed");
+  }
+  int64_t current_rows(int64_t batch, int stage) const override {
+    if (stage == 1 || buffer_.size() == 0) return batch;
+    return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
+  }
+
+  void mix_batch(Batch& batch, const Backbone& model, uint64_t key) override {
+    if (buffer_.size() == 0) return;
+    const double ratio = share_ / (1 - share_);
+    const auto wanted = std::max<int64_t>(1, std::lround(ratio * static_cast<double>(batch.size())));
+    Random random({key, 0xe4});
+    auto rows = range(0, buffer_.size());
+    random.shuffle(rows);
+    rows.resize(static_cast<size_t>(std::min(wanted, buffer_.size())));
+    auto replay = buffer_.rows(rows);
+    if (batch.features.defined()) {
+      at::NoGradGuard no_grad;
+      replay.features = model.encode_images(replay.pixels);
+      replay.pixels = {};
+    }
+    if (batch.reference_image.defined()) add_reference(replay, model);
+    batch = join(batch, replay);
+  }
+
+  void after_stage(StageContext& stage) override {
+    const int64_t quota = std::max<int64_t>(1, buffer_size_ / stage.stage);
+    Random random({stage.seed, 0xb0ff, static_cast<uint64_t>(stage.stage)});
+    std::vector<int64_t> kept;
+    for (int old = 1; old < stage.stage; ++old) {
+      std::vector<int64_t> rows;
+      for (int64_t i = 0; i < buffer_.size(); ++i)
+        if (stage_of_[static_cast<size_t>(i)] == old) rows.push_back(i);
+      random.shuffle(rows);
+      rows.resize(static_cast<size_t>(std::min<int64_t>(quota, static_cast<int64_t>(rows.size()))));
+      std::sort(rows.begin(), rows.end());
+      kept.insert(kept.end(), rows.begin(), rows.end());
+    }
+    auto fresh = range(0, stage.data.size());
+    random.shuffle(fresh);
+    fresh.resize(static_cast<size_t>(std::min(quota, stage.data.size())));
+    std::sort(fresh.begin(), fresh.end());
+    std::vector<int64_t> stages;
+    for (const int64_t i : kept) stages.push_back(stage_of_[static_cast<size_t>(i)]);
+    stages.insert(stages.end(), fresh.size(), stage.stage);
+    auto added = subset(stage.data, fresh);
+    buffer_ = kept.empty() ? std::move(added) : concatenate({subset(buffer_, kept), std::move(added)});
+    stage_of_ = std::move(stages);
+  }
+
+  void state(StateVisitor& visitor) override {
+    visit_samples(buffer_, visitor);
+    auto stages = torch::tensor(stage_of_, at::kLong);
+    visitor.tensor("stage", StateKind::statistics, stages);
+    stages = stages.to(at::kCPU).contiguous();
+    stage_of_.assign(stages.data_ptr<int64_t>(), stages.data_ptr<int64_t>() + stages.numel());
+    check(static_cast<int64_t>(stage_of_.size()) == buffer_.size(), "the stored replay buffer is inconsistent");
+  }
+
+ private:
+  // Embeddings of the base model for replayed rows, for methods that compare with it.
+  static void add_reference(Batch& batch, const Backbone& model) {
+    at::NoGradGuard no_grad;
+    Want want;
+    want.loss = false, want.pooled = true;
+    const auto base = model.forward(batch, Pass{0, nullptr}, want);
+    batch.reference_image = base.image, batch.reference_text = base.text;
+  }
+
+  static void visit_samples(SampleSet& set, StateVisitor& visitor) {
+    visitor.tensor("pixels", StateKind::sample, set.pixels);
+    visitor.tensor("ids", StateKind::question, set.ids), visitor.tensor("labels", StateKind::answer, set.labels);
+    visitor.tensor("mask", StateKind::sample, set.mask), visitor.tensor("question", StateKind::sample, set.question);
+    visitor.tensor("functional", StateKind::sample, set.functional);
+    visitor.tensor("posterior", StateKind::sample, set.posterior);
+    auto texts = texts_to_json(set.texts);
+    visitor.text("texts", StateKind::question, texts);
+    set.texts = texts_from_json(texts);
+    set.length = lengths_of(set.mask);
+    set.features = {};
+  }
+
+  int64_t buffer_size_ = 500;
+  double share_ = 0.25;
+  SampleSet buffer_;
+  std::vector<int64_t> stage_of_;
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_er_method() {
+  return std::make_unique<Er>();
+}
+
+}  // namespace asr

@@ -1,0 +1,90 @@
+// Elastic Weight Consolidation (Kirkpatrick et al. 2017): L = L_task + lambda sum_i F_i (theta_i - theta_i^old)^2, no
+// factor 1/2, over the trained parameters. F is the mean squared gradient of the task loss over the finished stage.
+#include "base/error.h"
+#include "methods/method.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+
+enum class Accumulate { latest, sum, online };
+enum class FisherBatch { batch, sample };
+template <>
+struct EnumNames<Accumulate> {
+  static constexpr const char* names[] = {"latest", "sum", "online"};
+};
+template <>
+struct EnumNames<FisherBatch> {
+  static constexpr const char* names[] = {"batch", "sample"};
+};
+
+namespace {
+
+torch::Tensor flat(const NamedParameters& parameters) {
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, p] : parameters) parts.push_back(p.flatten());
+  return at::cat(parts);
+}
+
+class Ewc final : public Method {
+ public:
+  void visit(OptionVisitor& visitor) override {
+    visitor("lambda", lambda_, 0, 1e12, "weight of the penalty; 0: off");
+    visitor("accumulate", accumulate_, "Fisher of the last stage alone, the sum over stages, or an online average");
+    visitor("online_gamma", online_gamma_, 0, 1, "decay of the online average");
+    visitor("fisher", fisher_from_,
+            "squares the gradient of a batch (as the authors do) or of every sample (the Fisher proper; slow)");
+    visitor("samples", samples_, 0, 1000000000, "samples of the stage that F is measured on; 0: all");
+  }
+
+  torch::Tensor loss(StepContext& step) override {
+    if (!fisher_.defined() || lambda_ == 0) return {};
+    const auto penalty = (fisher_ * (flat(step.parameters) - anchor_).square()).sum() * lambda_;
+    step.log["ewc_loss"] = penalty.detach();
+    return penalty;
+  }
+
+  void after_stage(StageContext& stage) override {
+    const int64_t count = samples_ > 0 ? std::min(samples_, stage.data.size()) : stage.data.size();
+    const int64_t block = fisher_from_ == FisherBatch::sample ? 1 : stage.batch_size;
+    std::vector<torch::Tensor> inputs;
+    for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
+    auto sum = torch::zeros_like(flat(stage.parameters)).detach();
+    int64_t blocks = 0;
+    for (int64_t begin = 0; begin < count; begin += block, ++blocks) {
+      const auto batch = stage.data.rows(range(begin, std::min(count, begin + block)));
+      const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
+      std::vector<torch::Tensor> parts;
+      const auto gradient = gradients(loss, inputs);
+      for (size_t i = 0; i < gradient.size(); ++i)
+        parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
+      sum += at::cat(parts).square();
+    }
+    const auto fisher = sum / static_cast<double>(blocks);
+    at::NoGradGuard no_grad;
+    if (!fisher_.defined() || accumulate_ == Accumulate::latest)
+      fisher_ = fisher;
+    else
+      fisher_ = accumulate_ == Accumulate::sum ? fisher_ + fisher : fisher_ * online_gamma_ + fisher;
+    anchor_ = flat(stage.parameters).detach().clone();
+  }
+
+  void state(StateVisitor& visitor) override {
+    visitor.tensor("fisher", StateKind::statistics, fisher_);
+    visitor.tensor("anchor", StateKind::statistics, anchor_);
+  }
+
+ private:
+  double lambda_ = 1e4, online_gamma_ = 0.9;
+  Accumulate accumulate_ = Accumulate::latest;
+  FisherBatch fisher_from_ = FisherBatch::batch;
+  int64_t samples_ = 0;
+  torch::Tensor fisher_, anchor_;  // [P]
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_ewc_method() {
+  return std::make_unique<Ewc>();
+}
+
+}  // namespace asr

@@ -1,0 +1,101 @@
+#include "methods/measure.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "methods/method.h"
+#include "spectral/descriptor.h"
+#include "spectral/diagnostics.h"
+
+namespace asr {
+
+torch::Tensor row_weights(const Batch& batch, const torch::Tensor& rows) {
+  const auto functional = batch.functional.defined() ? batch.functional : batch.question;
+  const auto at_rows = functional.gather(1, rows.clamp_min(0));
+  return token_weights(at_rows.logical_and(rows.ge(0)), rows.ge(0));
+}
+
+Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
+                         const Options& options, int64_t tap_layers) {
+  at::NoGradGuard no_grad;
+  constexpr size_t kBlock = 128;
+  Want want;
+  want.loss = false, want.pooled = true, want.tap_layers = tap_layers;
+  std::vector<torch::Tensor> descriptor, map, entropy, embedding, posterior;
+  std::unique_ptr<SpectralEncoder> encoder;
+  for (size_t begin = 0; begin < rows.size(); begin += kBlock) {
+    const std::vector<int64_t> block(rows.begin() + static_cast<int64_t>(begin),
+                                     rows.begin() + static_cast<int64_t>(std::min(rows.size(), begin + kBlock)));
+    const auto batch = set.rows(block);
+    const auto out = model.forward(batch, Pass{}, want);
+    if (!encoder)
+      encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), options.spectral);
+    const auto weights = row_weights(batch, out.rows);
+    const auto maps = encoder->maps(out.attention, weights);  // [B, J, H, W]
+    descriptor.push_back(encoder->descriptor(out.attention, weights).cpu());
+    map.push_back(maps.mean(1).cpu()), entropy.push_back(attention_entropy(maps).cpu());
+    embedding.push_back(at::cat({out.image, out.text}, 1).cpu());
+    check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
+    posterior.push_back(batch.posterior.cpu());
+  }
+  check(!descriptor.empty(), "there is no sample to measure spectra on");
+  Measured m;
+  m.descriptor = at::cat(descriptor), m.map = at::cat(map), m.entropy = at::cat(entropy);
+  m.embedding = at::cat(embedding), m.posterior = at::cat(posterior);
+  m.radial = radial_part(m.descriptor, options.spectral), m.angular = angular_part(m.descriptor, options.spectral);
+  return m;
+}
+
+StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
+                           const Options& options, int64_t tap_layers) {
+  const int64_t count = samples > 0 ? std::min(samples, set.size()) : set.size();
+  const auto m = measure_spectra(model, set, range(0, count), options, tap_layers);
+  StageMoments moments(options);
+  moments.add(m.descriptor, m.angular, m.posterior, options.asr.spectrum == Spectrum::raw ? m.map : torch::Tensor(),
+              stage - 1);
+  return moments;
+}
+
+namespace {
+
+torch::Tensor table_of(const std::vector<Prototype>& prototypes, std::vector<double> Prototype::*field) {
+  std::vector<torch::Tensor> rows;
+  for (const auto& p : prototypes) rows.push_back(torch::tensor(p.*field, at::kDouble));
+  return rows.empty() ? torch::Tensor() : at::stack(rows);
+}
+
+void set_table(std::vector<Prototype>& prototypes, std::vector<double> Prototype::*field, const torch::Tensor& table) {
+  if (!table.defined()) return;
+  const auto flat = table.to(at::kCPU, at::kDouble).contiguous();
+  check(flat.dim() == 2 && flat.size(0) == static_cast<int64_t>(prototypes.size()), "stored prototypes are damaged");
+  for (size_t i = 0; i < prototypes.size(); ++i) {
+    const double* row = flat.data_ptr<double>() + static_cast<int64_t>(i) * flat.size(1);
+    (prototypes[i].*field).assign(row, row + flat.size(1));
+  }
+}
+
+}  // namespace
+
+void visit_memory(PrototypeMemory& memory, StateVisitor& visitor) {
+  constexpr auto kind = StateKind::prototypes;
+  std::vector<int64_t> keys, counts;
+  for (const auto& p : memory.prototypes) keys.push_back(p.skill), counts.push_back(p.count);
+  auto key = torch::tensor(keys, at::kLong), count = torch::tensor(counts, at::kLong);
+  auto mean = table_of(memory.prototypes, &Prototype::mean), variance = table_of(memory.prototypes, &Prototype::variance);
+  auto angular = table_of(memory.prototypes, &Prototype::angular), map = table_of(memory.prototypes, &Prototype::map);
+  visitor.number("stages", kind, memory.stages);
+  visitor.number("map_height", kind, memory.map_height), visitor.number("map_width", kind, memory.map_width);
+  visitor.tensor("skill", kind, key), visitor.tensor("count", kind, count);
+  visitor.tensor("mean", kind, mean), visitor.tensor("variance", kind, variance);
+  visitor.tensor("angular", kind, angular), visitor.tensor("map", kind, map);
+  check(key.numel() == count.numel(), "stored prototypes are damaged");
+  memory.prototypes.resize(static_cast<size_t>(key.numel()));
+  for (size_t i = 0; i < memory.prototypes.size(); ++i) {
+    memory.prototypes[i].skill = key[static_cast<int64_t>(i)].item<int64_t>();
+    memory.prototypes[i].count = count[static_cast<int64_t>(i)].item<int64_t>();
+  }
+  set_table(memory.prototypes, &Prototype::mean, mean), set_table(memory.prototypes, &Prototype::variance, variance);
+  set_table(memory.prototypes, &Prototype::angular, angular), set_table(memory.prototypes, &Prototype::map, map);
+}
+
+}  // namespace asr

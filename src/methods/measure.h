@@ -1,0 +1,36 @@
+// Spectra of a model's attention on given samples: what prototypes are made of, and what analyses look at.
+#pragma once
+
+#include <torch/types.h>
+
+#include "backbones/backbone.h"
+#include "methods/sample_set.h"
+#include "spectral/memory.h"
+#include "spectral/options.h"
+
+namespace asr {
+
+class StateVisitor;
+
+// Weights of tapped rows: functional question tokens, all question tokens where there is none. [B, Tq]
+torch::Tensor row_weights(const Batch& batch, const torch::Tensor& rows);
+
+struct Measured {
+  torch::Tensor descriptor, radial, angular;  // [N, D], [N, K], [N, M]
+  torch::Tensor map;                          // [N, H, W], the mean over layer-heads
+  torch::Tensor entropy;                      // [N]
+  torch::Tensor embedding;                    // [N, 2 width]: pooled image and text
+  torch::Tensor posterior;                    // [N, skills]
+};
+
+// In evaluation mode, in blocks of a fixed size; everything returned on the CPU.
+Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
+                         const Options& options, int64_t tap_layers);
+
+// The moments of a stage, from all of its data or the first `samples` of it (0: all).
+StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
+                           const Options& options, int64_t tap_layers);
+
+void visit_memory(PrototypeMemory& memory, StateVisitor& visitor);
+
+}  // namespace asr

@@ -1,0 +1,95 @@
+// A continual-learning method: extra losses, replay inside batches, statistics after a stage, and the state it keeps
+// between stages. The trainer owns the loop: zero_grad, backward, clipping, steps, checkpoints and evaluation; a method
+// returns losses and edits its own state, and never steps an optimizer.
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backbones/backbone.h"
+#include "base/options.h"
+#include "methods/sample_set.h"
+#include "spectral/moments.h"
+#include "spectral/options.h"
+
+namespace asr {
+
+// What a method may keep between stages; the audit holds it to this.
+enum class Keeps { statistics, teacher, samples };
+
+// What one item of a method's state is.
+enum class StateKind { statistics, prototypes, teacher, sample, question, answer };
+const char* name_of(StateKind kind);
+
+// Visits every item of a method's state once; the same function saves, loads and lists it.
+class StateVisitor {
+ public:
+  virtual ~StateVisitor() = default;
+  virtual void tensor(const std::string& name, StateKind kind, torch::Tensor& value) = 0;  // may be undefined
+  virtual void text(const std::string& name, StateKind kind, std::string& value) = 0;
+  void number(const std::string& name, StateKind kind, int64_t& value);
+};
+
+// What a method wants computed in a training step.
+struct Needs {
+  bool tap = false, pooled = false, logits = false;
+  bool reference = false;  // embeddings of the base model, in batch.reference_*
+};
+
+struct StageContext {
+  int stage = 1, stages = 1;  // from 1
+  uint64_t seed = 0;
+  int64_t batch_size = 0, tap_layers = 0;
+  Backbone& model;
+  const NamedParameters& parameters;
+  const SampleSet& data;                        // of this stage, gone afterwards
+  std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
+};
+
+struct StepContext {
+  int stage = 1;
+  uint64_t seed = 0;
+  int64_t step = 0;  // within the stage
+  const Backbone& model;
+  const Pass& pass;
+  const NamedParameters& parameters;
+  const Batch& batch;
+  const Output& output;
+  std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  virtual Keeps keeps() const { return Keeps::statistics; }
+  virtual bool joint() const { return false; }  // one stage on the union of all tasks
+  virtual void visit(OptionVisitor&) {}
+  // Once, when the model stands on its device and carries its adapters; `options` are the run's.
+  virtual void prepare(Backbone&, const Options&) {}
+  virtual Needs needs(int /*stage*/) const { return {}; }
+  virtual int64_t current_rows(int64_t batch, int /*stage*/) const { return batch; }  // the rest is replay
+
+  virtual void before_stage(StageContext&) {}
+  virtual void mix_batch(Batch&, const Backbone&, uint64_t /*key*/) {}
+  virtual torch::Tensor loss(StepContext&) { return {}; }  // undefined: nothing to add
+  virtual void after_stage(StageContext&) {}
+  virtual void state(StateVisitor&) {}
+};
+
+// Every registered method, fresh, under its name; a run owns one such set, so that options of all of them can be read.
+std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods();
+
+struct MethodInfo {
+  std::string name, summary;
+};
+const std::vector<MethodInfo>& method_infos();
+
+// The parts of "asr+ewc", in order; unknown and repeated names are errors.
+std::vector<std::string> method_parts(const std::string& composition);
+
+}  // namespace asr

@@ -1,0 +1,66 @@
+// Samples of one task and split, encoded once as tensors: text as the model takes it, images as bytes or as features of
+// the frozen vision path. Batches are rows of it.
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backbones/backbone.h"
+#include "streams/stream.h"
+
+namespace asr {
+
+struct SampleText {
+  std::string id, question, answer, skill;
+  std::vector<std::string> references;
+};
+
+struct SampleSet {
+  torch::Tensor pixels;                          // [N, 3, H, W] uint8
+  torch::Tensor features;                        // [N, ...] of the frozen vision path, or undefined
+  torch::Tensor ids, labels;                     // [N, T] int64
+  torch::Tensor mask, question, functional;      // [N, T] bool
+  torch::Tensor posterior;                       // [N, skills], or undefined
+  torch::Tensor reference_image, reference_text;  // [N, width] of the base model, filled when first wanted
+  std::vector<int64_t> length;                   // text tokens of each sample
+  std::vector<SampleText> texts;
+  int64_t answer_tokens = 8;
+
+  int64_t size() const { return static_cast<int64_t>(texts.size()); }
+  Batch rows(const std::vector<int64_t>& index) const;
+};
+
+// Which question tokens are functional, and the posterior over skills; supplied by skills/.
+struct QuestionAnalyser {
+  virtual ~QuestionAnalyser() = default;
+  virtual std::vector<bool> functional(const std::string& question, const std::vector<Token>& tokens) const = 0;
+  virtual torch::Tensor posterior(const std::vector<std::string>& questions,
+                                  const std::vector<std::string>& true_skills) const = 0;  // [N, skills]
+};
+
+// Encodes `count` samples on all threads. `analyser` may be null: no posterior then, every question token functional.
+SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
+                         const QuestionAnalyser* analyser);
+
+// Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches.
+void cache_features(SampleSet& set, const Backbone& model);
+
+// Embeddings of the base model, adapters off, for every sample; likewise in blocks of a fixed size.
+void cache_reference(SampleSet& set, const Backbone& model);
+
+SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index);  // without cached features and references
+SampleSet concatenate(const std::vector<SampleSet>& sets);                  // features kept where all have them
+
+std::string texts_to_json(const std::vector<SampleText>& texts);
+std::vector<SampleText> texts_from_json(const std::string& json);
+std::vector<int64_t> lengths_of(const torch::Tensor& mask);
+
+// Two batches as one, padded to the longer.
+Batch join(const Batch& a, const Batch& b);
+
+std::vector<int64_t> range(int64_t begin, int64_t end);
+
+}  // namespace asr

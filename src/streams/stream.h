@@ -1,0 +1,45 @@
+// A stream: tasks in order, each with its metric and its samples, reachable by index. What a trainer sees of the
+// built-in world and of real benchmarks alike.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace asr {
+
+struct StreamSample {
+  std::string id, question, answer;
+  std::vector<std::string> references;  // every right answer; at least `answer`
+  std::string skill;                    // true skill where the stream knows it; only the mode `oracle` may use it
+  int64_t height = 0, width = 0;
+  std::vector<uint8_t> pixels;  // [height][width][3]
+};
+
+struct StreamTask {
+  std::string name, metric;
+  bool novel = false;         // has a second validation set of unseen compositions
+  int64_t answer_tokens = 8;  // generation stops there at the latest
+};
+
+enum class DataSplit { train, val, test, tune, novel };
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual const std::string& name() const = 0;
+  virtual const std::vector<StreamTask>& tasks() const = 0;
+  virtual int64_t size(size_t task, DataSplit split) const = 0;
+  virtual StreamSample sample(size_t task, DataSplit split, int64_t index) const = 0;  // may be called from any thread
+  virtual std::string fingerprint() const = 0;  // of the data: changes when any sample would
+};
+
+struct StreamOptions {
+  std::string name = "world-10";
+  int64_t train = 1600, val = 300, image_size = 64;  // samples a task; pixels a side
+};
+
+std::unique_ptr<Stream> make_stream(const StreamOptions& options);
+
+}  // namespace asr

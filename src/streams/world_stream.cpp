@@ -1,0 +1,80 @@
+// The built-in world behind the interface of every stream.
+#include <algorithm>
+
+#include "base/error.h"
+#include "streams/stream.h"
+#include "streams/world/world.h"
+
+namespace asr {
+namespace {
+
+// The longest answers in pieces of the built-in tokenizer, with room: a caption names five objects.
+int64_t answer_tokens(const world::Task& task) {
+  if (!task.format) return 8;
+  switch (*task.format) {
+    case world::Format::caption:
+      return 56;
+    case world::Format::bounding_box:
+      return 12;
+    case world::Format::record:
+    case world::Format::alphabetical:
+    case world::Format::color_initials:
+    case world::Format::backwards:
+      return 24;
+    default:
+      return 8;
+  }
+}
+
+class WorldStream final : public Stream {
+ public:
+  explicit WorldStream(const StreamOptions& options) : options_(options), world_(world::stream(options.name)) {
+    for (const auto& task : world_.tasks)
+      tasks_.push_back({task.name, task.metric(), task.held_group >= 0, answer_tokens(task)});
+  }
+  const std::string& name() const override { return world_.name; }
+  const std::vector<StreamTask>& tasks() const override { return tasks_; }
+  int64_t size(size_t task, DataSplit split) const override {
+    if (split == DataSplit::novel && !tasks_.at(task).novel) return 0;
+    return split == DataSplit::train ? options_.train : options_.val;
+  }
+  StreamSample sample(size_t task, DataSplit split, int64_t index) const override {
+    static constexpr world::Split kWorld[] = {world::Split::train, world::Split::val, world::Split::test,
+                                              world::Split::tune, world::Split::val};
+    static constexpr const char* kNames[] = {"train", "val", "test", "tune", "novel"};
+    const auto s = world::sample(world_, task, kWorld[static_cast<int>(split)], static_cast<uint64_t>(index),
+                                 split == DataSplit::novel);
+    return to_stream_sample(
+        s, cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index),
+        static_cast<int>(options_.image_size));
+  }
+  std::string fingerprint() const override {
+    return cat(world_.name, ":v", world::kWorldVersion, ":", options_.train, ":", options_.val, ":",
+               options_.image_size);
+  }
+
+ private:
+  StreamOptions options_;
+  const world::Stream& world_;
+  std::vector<StreamTask> tasks_;
+};
+
+}  // namespace
+
+StreamSample to_stream_sample(const world::Sample& s, const std::string& id, int image_size) {
+  StreamSample out;
+  out.id = id, out.question = s.question.text, out.answer = s.question.answer, out.skill = s.question.skill;
+  out.references = s.question.references;
+  if (std::find(out.references.begin(), out.references.end(), out.answer) == out.references.end())
+    out.references.insert(out.references.begin(), out.answer);
+  auto image = world::render(s.scene, s.domain, image_size);
+  out.height = out.width = image.size, out.pixels = std::move(image.pixels);
+  return out;
+}
+
+std::unique_ptr<Stream> make_stream(const StreamOptions& options) {
+  check(options.train > 0 && options.val > 0, "a stream needs training and validation samples");
+  return std::make_unique<WorldStream>(options);
+}
+
+}  // namespace asr

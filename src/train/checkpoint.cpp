@@ -1,0 +1,122 @@
+#include "train/checkpoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kPrefix = "checkpoint-";
+
+// Steps of the checkpoints in a folder, ascending; unfinished ones carry another name.
+std::vector<int64_t> checkpoint_steps(const std::string& folder) {
+  std::vector<int64_t> out;
+  for (const auto& name : list_folder(folder)) {
+    int64_t step = 0;
+    if (name.compare(0, std::strlen(kPrefix), kPrefix) == 0 && parse_int(name.substr(std::strlen(kPrefix)), step))
+      out.push_back(step);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// A rename is durable only when the folder that holds it is.
+void sync_folder(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
+std::string path_of(const std::string& folder, int64_t step) {
+  return cat(folder, "/", kPrefix, step);
+}
+
+Checkpoint load(const std::string& path) {
+  const auto file = read_safetensors(path + "/state.safetensors");
+  verify_checksum(file);
+  Checkpoint out;
+  const auto state = file.metadata.find("state");
+  check(state != file.metadata.end(), file.path, ": lacks the metadata 'state'");
+  out.state = nlohmann::json::parse(state->second, nullptr, false);
+  check(out.state.is_object() && out.state.contains("global_step"), file.path, ": its state is damaged");
+  for (const auto& view : file.tensors) out.tensors.emplace_back(view.name, load_tensor(file, view.name).clone());
+  return out;
+}
+
+}  // namespace
+
+void make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail_system(path, ": cannot be created: ", error.message());
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail_system(path, ": cannot be deleted: ", error.message());
+}
+
+std::vector<std::string> list_folder(const std::string& path) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    out.push_back(entry->path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+const torch::Tensor& Checkpoint::at(const std::string& name) const {
+  for (const auto& [key, tensor] : tensors)
+    if (key == name) return tensor;
+  fail("the checkpoint holds no '", name, "'; it was made by another version or method");
+}
+
+void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep) {
+  const int64_t step = checkpoint.state.at("global_step").get<int64_t>();
+  const auto unfinished = cat(folder, "/unfinished-", step), path = path_of(folder, step);
+  remove_tree(unfinished);
+  make_folders(unfinished);
+  try {
+    save_tensors(unfinished + "/state.safetensors", checkpoint.tensors, {{"state", checkpoint.state.dump()}});
+    write_file_atomically(unfinished + "/trainer_state.json", checkpoint.state.dump(1) + "\n");
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(unfinished, ignored);  // a full disk must not keep the debris
+    throw;
+  }
+  // The same step can be saved again after a resume; the older one makes way.
+  if (fs::exists(path)) remove_tree(path);
+  std::error_code error;
+  fs::rename(unfinished, path, error);
+  if (error) fail_system(path, ": cannot be written: ", error.message());
+  sync_folder(folder);
+  auto steps = checkpoint_steps(folder);
+  for (size_t i = 0; i + static_cast<size_t>(keep) < steps.size(); ++i) remove_tree(path_of(folder, steps[i]));
+}
+
+std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder) {
+  auto steps = checkpoint_steps(folder);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      return load(path_of(folder, *step));
+    } catch (const Error& error) {
+      log_warn(cat(error.what(), "; going back to the checkpoint before it"));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace asr

@@ -1,0 +1,31 @@
+// Resumable state on disk: checkpoints/checkpoint-<step>/ with one checksummed safetensors file that holds every tensor
+// and, in its metadata, the trainer's JSON state, and trainer_state.json for people and other tools. A folder appears
+// under its name only when it is complete, so a kill at any moment leaves the previous checkpoints whole.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "tensor/tensor_io.h"
+
+namespace asr {
+
+struct Checkpoint {
+  NamedTensors tensors;
+  nlohmann::json state;  // "global_step" among it
+
+  const torch::Tensor& at(const std::string& name) const;  // a missing one is an error
+};
+
+// Writes, then deletes all but the newest `keep`.
+void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep);
+
+// The newest that is whole. Damaged ones are skipped with a warning that names them.
+std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder);
+
+void make_folders(const std::string& path);                     // like mkdir -p
+void remove_tree(const std::string& path);                      // a folder of ours and all in it
+std::vector<std::string> list_folder(const std::string& path);  // names, sorted; empty where there is no folder
+
+}  // namespace asr

@@ -1,0 +1,60 @@
+#include "train/data.h"
+
+#include "base/assets.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "skills/functional_tokens.h"
+#include "skills/parser/parser.h"
+#include "skills/taxonomy.h"
+
+namespace asr {
+namespace {
+
+class Analyser final : public QuestionAnalyser {
+ public:
+  Analyser(SkillParser parser, SkillMode mode) : parser_(std::move(parser)), mode_(mode) {}
+
+  std::vector<bool> functional(const std::string& question, const std::vector<Token>& tokens) const override {
+    std::vector<std::pair<size_t, size_t>> offsets;
+    for (const auto& token : tokens) offsets.emplace_back(token.begin, token.end);
+    return functional_tokens(question, offsets);
+  }
+
+  torch::Tensor posterior(const std::vector<std::string>& questions,
+                          const std::vector<std::string>& true_skills) const override {
+    if (mode_ != SkillMode::oracle) return parser_.posterior(questions);
+    std::vector<int64_t> labels;
+    for (const auto& skill : true_skills) {
+      check(!skill.empty(), "asr.skill=oracle: the stream does not know the skill of every question");
+      labels.push_back(skill_index(skill));
+    }
+    return at::one_hot(torch::tensor(labels, at::kLong), static_cast<int64_t>(skill_names().size())).to(at::kFloat);
+  }
+
+ private:
+  SkillParser parser_;
+  SkillMode mode_;
+};
+
+}  // namespace
+
+std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode) {
+  const auto path = parser.find('/') == std::string::npos ? find_asset(parser) : parser;
+  return std::make_unique<Analyser>(SkillParser::load(path), mode);
+}
+
+const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
+  const std::pair<size_t, DataSplit> key(task, split);
+  auto place = sets_.find(key);
+  if (place == sets_.end()) {
+    auto set = encode_samples(
+        stream_.size(task, split), [&](int64_t i) { return stream_.sample(task, split, i); }, model_, &analyser_);
+    set.answer_tokens = stream_.tasks()[task].answer_tokens;
+    cache_features(set, model_);
+    place = sets_.emplace(key, std::move(set)).first;
+  }
+  if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_);
+  return place->second;
+}
+
+}  // namespace asr

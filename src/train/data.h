@@ -1,0 +1,37 @@
+// The samples a run sees, encoded once a process and shared by its methods and seeds: what differs between them is the
+// adapter, never the data.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "methods/sample_set.h"
+#include "train/evaluator.h"
+#include "train/run_options.h"
+
+namespace asr {
+
+// Functional tokens by rules and posteriors by the parser (or one-hot true skills, in the mode `oracle`).
+std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode);
+
+class Data {
+ public:
+  Data(const Stream& stream, const Backbone& model, const QuestionAnalyser& analyser)
+      : stream_(stream), model_(model), analyser_(analyser) {}
+
+  // `reference` also fills the embeddings of the base model.
+  const SampleSet& get(size_t task, DataSplit split, bool reference = false);
+  const Stream& stream() const { return stream_; }
+
+  // Scores of the untouched base, by task and whether it answers through the closed head.
+  std::map<std::pair<size_t, bool>, TaskScore> zero_shot;
+
+ private:
+  const Stream& stream_;
+  const Backbone& model_;
+  const QuestionAnalyser& analyser_;
+  std::map<std::pair<size_t, DataSplit>, SampleSet> sets_;
+};
+
+}  // namespace asr

@@ -1,0 +1,199 @@
+#include "train/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "metrics/metric.h"
+#include "skills/taxonomy.h"
+#include "tensor/tensor_io.h"
+
+namespace asr {
+namespace {
+
+std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, const Batch& batch, int64_t limit) {
+  std::vector<std::string> out;
+  if (head) {
+    at::NoGradGuard no_grad;
+    Want want;
+    want.loss = false, want.state = true;
+    const auto best = head->logits(model.forward(batch, Pass{}, want).state).argmax(1).cpu();
+    for (int64_t i = 0; i < best.numel(); ++i) out.push_back(head->answer(best[i].item<int64_t>()));
+    return out;
+  }
+  for (const auto& ids : model.generate(batch, Pass{}, limit)) out.push_back(model.tokenizer().decode(ids));
+  return out;
+}
+
+}  // namespace
+
+TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
+                        int64_t batch) {
+  TaskScore out;
+  for (int64_t begin = 0; begin < set.size(); begin += batch)
+    for (auto& text :
+         answer(model, head, set.rows(range(begin, std::min(set.size(), begin + batch))), set.answer_tokens))
+      out.texts.push_back(std::move(text));
+  std::vector<Answered> answered;
+  for (size_t i = 0; i < out.texts.size(); ++i)
+    answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references});
+  auto result = evaluate_metric(metric, answered);
+  out.score = result.score, out.per_sample = std::move(result.per_sample);
+  return out;
+}
+
+void write_predictions(const std::string& path, const SampleSet& set, const TaskScore& score) {
+  std::string lines;
+  for (size_t i = 0; i < score.texts.size(); ++i) {
+    const auto& text = set.texts[i];
+    nlohmann::json line = {{"question_id", text.id}, {"text", score.texts[i]},  {"answer", text.answer},
+                           {"score", score.per_sample[i]}, {"skill", text.skill}, {"question", text.question}};
+    if (text.references.size() > 1) line["references"] = text.references;
+    lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  write_file_atomically(path, lines);
+}
+
+namespace {
+
+// All measured samples of all tasks below each other.
+struct Pooled {
+  Measured m;
+  std::vector<int64_t> skill, task;
+  std::vector<double> correct;
+};
+
+torch::Tensor stacked(const std::vector<Measured>& parts, torch::Tensor Measured::*field) {
+  std::vector<torch::Tensor> rows;
+  for (const auto& part : parts) rows.push_back(part.*field);
+  return at::cat(rows);
+}
+
+Pooled measure_all(const Backbone& model, const std::vector<AnalysedTask>& tasks, const Options& options,
+                   int64_t samples, int64_t tap_layers) {
+  std::vector<Measured> parts;
+  Pooled out;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    const int64_t count = std::min(samples, tasks[t].set->size());
+    parts.push_back(measure_spectra(model, *tasks[t].set, range(0, count), options, tap_layers));
+    const auto best = parts.back().posterior.argmax(1);
+    for (int64_t i = 0; i < count; ++i) {
+      out.skill.push_back(best[i].item<int64_t>()), out.task.push_back(static_cast<int64_t>(t));
+      out.correct.push_back(tasks[t].score->per_sample[static_cast<size_t>(i)]);
+    }
+  }
+  for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
+                     &Measured::embedding, &Measured::posterior})
+    out.m.*field = stacked(parts, field);
+  return out;
+}
+
+// Squared distance of each sample to the prototype of its skill, over the dimensions; NaN where there is none.
+std::vector<double> distances(const Pooled& pooled, const PrototypeMemory& memory) {
+  std::map<int64_t, const Prototype*> known;
+  if (memory.options.asr.prototypes == Prototypes::skill || memory.options.asr.prototypes == Prototypes::mean)
+    for (const auto& p : memory.prototypes) known[p.skill] = &p;
+  const auto d = pooled.m.descriptor.to(at::kDouble).contiguous();
+  std::vector<double> out;
+  for (size_t i = 0; i < pooled.skill.size(); ++i) {
+    const auto place = known.find(pooled.skill[i]);
+    if (place == known.end() || place->second->mean.empty()) {
+      out.push_back(NAN);
+      continue;
+    }
+    const double* phi = d.data_ptr<double>() + static_cast<int64_t>(i) * d.size(1);
+    double sum = 0;
+    for (size_t k = 0; k < place->second->mean.size(); ++k) {
+      const double gap = phi[k] - place->second->mean[k];
+      sum += gap * gap / std::max(place->second->variance[k], memory.options.spectral.covariance_floor);
+    }
+    out.push_back(sum / static_cast<double>(d.size(1)));
+  }
+  return out;
+}
+
+// Samples whose pictures are kept: spread over the tasks, the same ones at every stage.
+nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask>& tasks, int64_t samples,
+                            int64_t count, NamedTensors& tensors) {
+  auto list = nlohmann::json::array();
+  std::vector<torch::Tensor> images, maps;
+  const int64_t total = static_cast<int64_t>(tasks.size());
+  int64_t offset = 0;
+  for (int64_t t = 0; t < total; ++t) {
+    const auto& task = tasks[static_cast<size_t>(t)];
+    const int64_t wanted = (t + 1) * count / total - t * count / total, measured = std::min(samples, task.set->size());
+    for (int64_t i = 0; i < std::min(wanted, measured); ++i) {
+      const auto& text = task.set->texts[static_cast<size_t>(i)];
+      images.push_back(task.set->pixels[i].permute({1, 2, 0}).cpu());
+      maps.push_back(pooled.m.map[offset + i]);
+      list.push_back({{"task", task.name},
+                      {"question", text.question},
+                      {"answer", text.answer},
+                      {"prediction", task.score->texts[static_cast<size_t>(i)]}});
+    }
+    offset += measured;
+  }
+  if (!images.empty())
+    tensors.emplace_back("overlay.image", at::stack(images).contiguous()), tensors.emplace_back("overlay.map", at::stack(maps));
+  return list;
+}
+
+}  // namespace
+
+std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks) {
+  std::map<int64_t, SkillScore> out;
+  for (const auto& task : tasks) {
+    const auto best = task.set->posterior.argmax(1).cpu().contiguous();
+    for (int64_t i = 0; i < best.numel(); ++i) {
+      auto& entry = out[best.data_ptr<int64_t>()[i]];
+      ++entry.samples, entry.sum += task.score->per_sample[static_cast<size_t>(i)];
+    }
+  }
+  return out;
+}
+
+void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
+                              const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers) {
+  const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers);
+  std::map<int64_t, std::vector<int64_t>> rows_of;
+  for (size_t i = 0; i < pooled.skill.size(); ++i) rows_of[pooled.skill[i]].push_back(static_cast<int64_t>(i));
+  const auto scores = skill_scores(tasks);
+  std::vector<int64_t> skills, counts;
+  std::vector<double> accuracy;
+  std::vector<torch::Tensor> mean, variance, radial, angular, entropy, embedding;
+  for (const auto& [skill, rows] : rows_of) {
+    const auto index = torch::tensor(rows, at::kLong);
+    const auto pick = [&](const torch::Tensor& t) { return t.to(at::kDouble).index_select(0, index); };
+    skills.push_back(skill), counts.push_back(static_cast<int64_t>(rows.size()));
+    const auto phi = pick(pooled.m.descriptor);
+    mean.push_back(phi.mean(0));
+    variance.push_back(rows.size() > 1 ? phi.var(0, /*unbiased=*/true) : torch::zeros_like(mean.back()));
+    radial.push_back(pick(pooled.m.radial).mean(0)), angular.push_back(pick(pooled.m.angular).mean(0));
+    entropy.push_back(pick(pooled.m.entropy).mean()), embedding.push_back(pick(pooled.m.embedding).mean(0));
+    accuracy.push_back(scores.at(skill).accuracy());
+  }
+  const auto single = [](const std::vector<torch::Tensor>& list) { return at::stack(list).to(at::kFloat); };
+  NamedTensors tensors = {{"skill", torch::tensor(skills, at::kLong)},
+                          {"count", torch::tensor(counts, at::kLong)},
+                          {"accuracy", torch::tensor(accuracy, at::kDouble).to(at::kFloat)},
+                          {"mean", single(mean)},
+                          {"variance", single(variance)},
+                          {"radial", single(radial)},
+                          {"angular", single(angular)},
+                          {"entropy", single(entropy)},
+                          {"embedding", single(embedding)},
+                          {"sample.skill", torch::tensor(pooled.skill, at::kLong)},
+                          {"sample.task", torch::tensor(pooled.task, at::kLong)},
+                          {"sample.correct", torch::tensor(pooled.correct, at::kDouble).to(at::kFloat)},
+                          {"sample.distance", torch::tensor(distances(pooled, memory), at::kDouble).to(at::kFloat)},
+                          {"sample.descriptor", pooled.m.descriptor.to(at::kFloat)}};
+  const auto pictures = add_overlays(pooled, tasks, samples, overlays, tensors);
+  save_tensors(path, tensors,
+               {{"skill_names", nlohmann::json(skill_names()).dump()},
+                {"options", memory.options.manifest().dump()},
+                {"overlay", pictures.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+}
+
+}  // namespace asr

@@ -1,0 +1,44 @@
+// Scoring a model on tasks by batched greedy generation (or a closed answer head), and looking at its attention there.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "methods/measure.h"
+#include "methods/sample_set.h"
+#include "train/answer_head.h"
+
+namespace asr {
+
+struct TaskScore {
+  double score = 0;                 // 0..100
+  std::vector<std::string> texts;   // what was answered
+  std::vector<double> per_sample;   // 0..1
+};
+
+TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
+                        int64_t batch);
+
+void write_predictions(const std::string& path, const SampleSet& set, const TaskScore& score);
+
+struct AnalysedTask {
+  std::string name;
+  const SampleSet* set = nullptr;
+  const TaskScore* score = nullptr;
+};
+
+// Accuracy by skill: every sample counts for the arg-max of its posterior.
+struct SkillScore {
+  int64_t samples = 0;
+  double sum = 0;
+  double accuracy() const { return sum / static_cast<double>(samples); }  // 0..1
+};
+std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks);
+
+// Spectra, accuracy and embeddings per skill, distances of samples to their prototypes, and a few attention maps with
+// their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task.
+void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
+                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers);
+
+}  // namespace asr

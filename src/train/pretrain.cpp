@@ -1,0 +1,179 @@
+#include "train/pretrain.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <map>
+
+#include "backbones/tiny.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "nn/adamw.h"
+#include "streams/world/world.h"
+#include "tensor/torch_compat.h"
+#include "methods/sample_set.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+
+WordTokenizer world_tokenizer() {
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 40000; ++i) {
+    const auto s = world::pretraining_sample(i);
+    texts.push_back(s.question.text), texts.push_back(s.question.answer);
+  }
+  return WordTokenizer::from_texts(texts);
+}
+
+// Batches of similar length: a caption would otherwise make every batch as long as itself.
+class Batches {
+ public:
+  Batches(const SampleSet& pool, const PretrainOptions& options) : options_(options) {
+    constexpr int64_t kShort = 24;
+    for (int64_t i = 0; i < pool.size(); ++i)
+      buckets_[pool.length[static_cast<size_t>(i)] <= kShort ? 0 : 1].push_back(i);
+  }
+  std::vector<int64_t> at(int64_t step) const {
+    Random random({options_.seed, 0xba7c4, static_cast<uint64_t>(step)});
+    const double share = static_cast<double>(buckets_[0].size()) / static_cast<double>(buckets_[0].size() + buckets_[1].size());
+    const auto& bucket = random.chance(share) || buckets_[1].empty() ? buckets_[0] : buckets_[1];
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < options_.batch; ++i) rows.push_back(random.pick(bucket));
+    return rows;
+  }
+
+ private:
+  PretrainOptions options_;
+  std::vector<int64_t> buckets_[2];
+};
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Exact-match accuracy and majority share of one question type on validation scenes.
+json accuracy_of(const TinyBackbone& model, const world::Stream& stream, size_t task, world::Domain domain,
+                 int64_t samples) {
+  auto spec = stream;
+  spec.tasks[task].domain = domain;
+  auto set = encode_samples(
+      samples,
+      [&](int64_t i) {
+        return to_stream_sample(world::sample(spec, task, world::Split::val, static_cast<uint64_t>(i)), "val",
+                                static_cast<int>(model.image_size()));
+      },
+      model, nullptr);
+  int64_t right = 0, most = 0;
+  std::map<std::string, int64_t> counts;
+  for (int64_t begin = 0; begin < samples; begin += 500) {
+    const auto rows = range(begin, std::min(samples, begin + 500));
+    const auto answers = model.generate(set.rows(rows), Pass{}, 60);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto& truth = set.texts[static_cast<size_t>(rows[i])].answer;
+      right += lower(model.tokenizer().decode(answers[i])) == lower(truth);
+      most = std::max(most, ++counts[truth]);
+    }
+  }
+  const auto percent = [&](int64_t n) { return 100.0 * static_cast<double>(n) / static_cast<double>(samples); };
+  return {{"accuracy", percent(right)}, {"majority", percent(most)}};
+}
+
+json check_accuracy(const TinyBackbone& model, int64_t samples) {
+  json out;
+  for (const char* name : {"world-10", "world-cit"}) {
+    const auto& stream = world::stream(name);
+    for (size_t t = 0; t < stream.tasks.size(); ++t)
+      for (const auto domain : {world::Domain::plain, world::Domain::hard})
+        out[name][stream.tasks[t].name][world::name_of(domain)] = accuracy_of(model, stream, t, domain, samples);
+  }
+  return out;
+}
+
+}  // namespace
+
+json pretrain(const PretrainOptions& options) {
+  const auto device = at::Device(options.device);
+  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
+  const auto config = tiny_config(options.backbone, options.size);
+  auto model = TinyBackbone::random(config, world_tokenizer(), options.seed);
+  model->to(device);
+  std::vector<torch::Tensor> weights;
+  for (auto& [name, weight] : model->named_weights()) weights.push_back(weight.requires_grad_());
+  std::ofstream log(options.log.empty() ? options.out + ".log.jsonl" : options.log);
+  const auto write = [&](const json& line) { log << line.dump() << std::endl; };
+
+  Progress drawing("draw samples", options.pool);
+  SampleSet pool;
+  {
+    constexpr int64_t kBlock = 1 << 16;  // bytes go to the device block by block
+    std::vector<SampleSet> blocks;
+    std::vector<torch::Tensor> pixels, ids, mask, labels, question;
+    int64_t longest = 0;
+    for (int64_t begin = 0; begin < options.pool; begin += kBlock) {
+      const int64_t count = std::min(kBlock, options.pool - begin);
+      blocks.push_back(encode_samples(
+          count,
+          [&](int64_t i) {
+            return to_stream_sample(world::pretraining_sample(static_cast<uint64_t>(begin + i)), "pretraining",
+                                    static_cast<int>(config.vision.image));
+          },
+          *model, nullptr));
+      longest = std::max(longest, blocks.back().ids.size(1));
+      drawing.advance(count);
+    }
+    const auto wide = [&](const torch::Tensor& t, int64_t fill) {
+      return at::constant_pad_nd(t, {0, longest - t.size(1)}, fill);
+    };
+    for (auto& b : blocks) {
+      pixels.push_back(b.pixels), ids.push_back(wide(b.ids, 0)), mask.push_back(wide(b.mask, 0));
+      labels.push_back(wide(b.labels, -1)), question.push_back(wide(b.question, 0));
+      pool.length.insert(pool.length.end(), b.length.begin(), b.length.end());
+      pool.texts.resize(pool.length.size());
+      b = {};
+    }
+    pool.pixels = at::cat(pixels), pool.ids = at::cat(ids), pool.mask = at::cat(mask), pool.labels = at::cat(labels);
+    pool.question = at::cat(question);
+  }
+  drawing.finish();
+
+  const Batches batches(pool, options);
+  AdamWOptions adam;
+  adam.weight_decay = options.weight_decay;
+  AdamW optimizer(weights, adam);
+  Progress progress("pretrain " + model->name(), options.steps);
+  const auto start = std::chrono::steady_clock::now();
+  double mean_loss = 0;
+  for (int64_t step = 0; step < options.steps; ++step) {
+    optimizer.zero_grad();
+    const auto loss = model->forward(pool.rows(batches.at(step)), Pass{}, Want{}).loss;
+    loss.backward();
+    optimizer.clip(1.0);
+    optimizer.step(cosine_rate(options.learning_rate, step, options.steps, options.warmup));
+    if (step % 50 == 0 || step + 1 == options.steps) {
+      mean_loss = loss.item<double>();
+      check(std::isfinite(mean_loss), "the loss is not finite at step ", step, "; try a smaller --learning-rate");
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      write({{"current_steps", step}, {"total_steps", options.steps}, {"loss", mean_loss},
+             {"lr", cosine_rate(options.learning_rate, step, options.steps, options.warmup)}, {"elapsed_time", seconds}});
+    }
+    progress.advance(1, fmt::format("loss {:.3f}", mean_loss));
+    if (options.check_every > 0 && (step + 1) % options.check_every == 0 && step + 1 < options.steps) {
+      model->save(options.out);  // what an interrupted training leaves behind
+      write({{"current_steps", step + 1}, {"accuracy", check_accuracy(*model, 100)}});
+    }
+  }
+  progress.finish();
+  model->save(options.out);
+  auto saved = TinyBackbone::load(options.out);
+  saved->to(device);
+  const auto accuracy = check_accuracy(*saved, options.check_samples);
+  write({{"current_steps", options.steps}, {"accuracy", accuracy}});
+  return {{"backbone", model->name()}, {"out", options.out}, {"accuracy", accuracy}};
+}
+
+}  // namespace asr

@@ -1,0 +1,160 @@
+#include "train/run_options.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr {
+
+void RunOptions::visit(OptionVisitor& v) {
+  v("method", method, "vanilla, joint, ewc, lwf, er, asr, or several joined by +; a list makes a run each");
+  v("label", label, "name of the run in tables and folders; empty: the method");
+  v("seeds", seeds, 0, 1000000, "a run each");
+  v("orders", orders, 1, 1000, "task orders: the stream's own, then random ones, a run each");
+  v("model_name_or_path", model, "a model file, or the name of one that ships: tiny-S, tiny_cross-S, ...");
+  v("output_dir", output_dir, "where the run is written");
+  v("device", device, "cpu or cuda");
+  v("stream.name", stream.name, "which stream; see 'asr streams'");
+  v("stream.train", stream.train, 1, 100000000, "training samples a task (built-in world)");
+  v("stream.val", stream.val, 1, 100000000, "validation samples a task (built-in world)");
+  v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
+  v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
+  v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
+  v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass");
+  v("gradient_accumulation_steps", accumulation, 1, 100000, "forward passes a step");
+  v("lr_scheduler_type", schedule, "cosine to 0 over a stage, or constant");
+  v("warmup_ratio", warmup_ratio, 0, 1, "part of a stage's steps with a rising rate; 0: none");
+  v("weight_decay", weight_decay, 0, 10, "of AdamW; 0: none");
+  v("max_grad_norm", max_grad_norm, 0, 1e6, "gradients are scaled down to this norm; 0: never");
+  v("lora_rank", lora_rank, 1, 4096, "of the adapters");
+  v("lora_alpha", lora_alpha, 0, 1e6, "adapters are scaled by lora_alpha / lora_rank");
+  v("lora_dropout", lora_dropout, 0, 0.9, "on what adapters read, in multiples of 1/256; 0: none");
+  v("head", head, "answers are generated token by token, or chosen from a closed list of the stream's answers");
+  v("attention.layers", tap_layers, 1, 1000, "how many of the last fusion layers are tapped");
+  v("memory.samples", memory_samples, 0, 1000000000, "samples a stage that prototypes are measured on; 0: all");
+  v("analysis.samples", analysis_samples, 1, 1000000, "validation samples a task for spectra per skill");
+  v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
+  v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
+  v("skills.parser", parser, "the skill parser: a file, or the name of one that ships");
+  v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");
+  v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
+  v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");
+  v("logging_steps", logging_steps, 1, 1000000, "steps between lines of log.jsonl");
+}
+
+namespace {
+
+bool has_prefix(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+using MethodSet = std::vector<std::pair<std::string, std::unique_ptr<Method>>>;
+
+// The options of every registered method, bound to `methods`.
+OptionTable method_table(MethodSet& methods) {
+  OptionTable table;
+  for (auto& [name, method] : methods) table.add(name, *method);
+  return table;
+}
+
+// Whether `key` is one of the table's; setting it fails on a bad value.
+bool set_if_known(OptionTable& table, const Assignment& assignment) {
+  const auto keys = table.keys();
+  if (std::find(keys.begin(), keys.end(), assignment.key) == keys.end()) return false;
+  table.set(assignment);
+  return true;
+}
+
+[[noreturn]] void unknown_key(const Assignment& a, const std::vector<std::string>& keys) {
+  for (const auto& key : keys)  // the section was left out
+    check(key.size() <= a.key.size() || key.compare(key.rfind('.') + 1, std::string::npos, a.key) != 0, a.origin,
+          ": option '", printable(a.key), "' is unknown; did you mean '", key, "'?");
+  fail(a.origin, ": option '", printable(a.key), "' is unknown", did_you_mean(a.key, keys));
+}
+
+void check_run(const RunOptions& run) {
+  check(!run.method.empty(), "method: the list is empty");
+  check(!run.seeds.empty(), "seeds: the list is empty");
+  check(std::set<int64_t>(run.seeds.begin(), run.seeds.end()).size() == run.seeds.size(), "seeds: one stands twice");
+  check(run.label.empty() || run.method.size() == 1, "label: names one method, but ", run.method.size(), " are to run");
+  check(run.label.find('/') == std::string::npos && run.label != "." && run.label != "..",
+        "label: '", printable(run.label), "' cannot be the name of a folder");
+  check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device), "' is unknown; use cpu or cuda");
+  for (const auto& composition : run.method) method_parts(composition);
+}
+
+}  // namespace
+
+RunConfig resolve_run(const std::vector<Assignment>& assignments) {
+  RunConfig config;
+  auto methods = all_methods();
+  OptionTable run_table, methods_table = method_table(methods);
+  run_table.add("", config.run);
+  std::vector<Assignment> spectral;
+  for (const auto& a : assignments) {
+    if (has_prefix(a.key, "spectral.") || has_prefix(a.key, "asr.")) {
+      spectral.push_back(a);
+    } else if (set_if_known(methods_table, a)) {
+      config.method_assignments.push_back(a);
+    } else if (!set_if_known(run_table, a)) {
+      auto keys = run_table.keys();
+      for (const auto& key : methods_table.keys()) keys.push_back(key);
+      for (const auto& key : config.options.table().keys()) keys.push_back(key);
+      unknown_key(a, keys);
+    }
+  }
+  config.options = resolve_options("sound", spectral);
+  check_run(config.run);
+  return config;
+}
+
+nlohmann::json RunConfig::manifest() const {
+  auto methods = all_methods();
+  auto methods_table = method_table(methods);
+  for (const auto& a : method_assignments) methods_table.set(a);
+  RunOptions copy = run;
+  OptionTable run_table;
+  run_table.add("", copy);
+  auto out = run_table.manifest();
+  out.update(methods_table.manifest());
+  out.update(options.manifest());
+  return out;
+}
+
+nlohmann::json RunConfig::shared_manifest() const {
+  RunOptions copy = run;
+  OptionTable table;
+  table.add("", copy);
+  auto out = table.manifest();
+  for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "save_steps", "save_minutes",
+                          "save_total_limit", "logging_steps"})
+    out.erase(key);
+  return out;
+}
+
+std::string run_options_help() {
+  RunOptions run;
+  auto methods = all_methods();
+  Options options;
+  OptionTable table;
+  table.add("", run);
+  return table.help() + method_table(methods).help() + options.table().help();
+}
+
+std::vector<std::unique_ptr<Method>> make_methods(const std::string& composition,
+                                                  const std::vector<Assignment>& assignments) {
+  auto methods = all_methods();
+  {
+    auto table = method_table(methods);
+    for (const auto& a : assignments) table.set(a);
+  }
+  std::vector<std::unique_ptr<Method>> out;
+  for (const auto& part : method_parts(composition))
+    for (auto& [name, method] : methods)
+      if (name == part) out.push_back(std::move(method));
+  return out;
+}
+
+}  // namespace asr

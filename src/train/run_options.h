@@ -1,0 +1,69 @@
+// Everything a run can be told, from YAML files and --set in that order: the stream, the model, the schedule, the
+// method with its options, and the spectral options of docs/maths.md. Unknown keys are errors with the nearest name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "methods/method.h"
+#include "spectral/options.h"
+#include "streams/stream.h"
+
+namespace asr {
+
+enum class Schedule { cosine, constant };
+enum class Head { generate, answers };
+template <>
+struct EnumNames<Schedule> {
+  static constexpr const char* names[] = {"cosine", "constant"};
+};
+template <>
+struct EnumNames<Head> {
+  static constexpr const char* names[] = {"generate", "answers"};
+};
+
+struct RunOptions {
+  // What is run. Several methods, seeds and orders make a run each.
+  std::vector<std::string> method = {"asr"};
+  std::string label;  // name of the run's folder; empty: the method
+  std::vector<int64_t> seeds = {0};
+  int64_t orders = 1;  // task orders: the stream's own, then random ones
+  std::string model = "tiny-S", output_dir, device = "cpu";
+  StreamOptions stream;
+  // How it is trained.
+  double learning_rate = 1e-3, weight_decay = 0.01, max_grad_norm = 1, warmup_ratio = 0, num_train_epochs = 1;
+  int64_t batch = 32, accumulation = 1;
+  Schedule schedule = Schedule::cosine;
+  int64_t lora_rank = 16;
+  double lora_alpha = 32, lora_dropout = 0.05;
+  Head head = Head::generate;
+  // What is looked at.
+  int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
+  int64_t eval_batch = 150;
+  std::string parser = "parser-world.safetensors";
+  // Housekeeping; none of it changes a result.
+  int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
+  double save_minutes = 5;
+
+  void visit(OptionVisitor& visitor);
+};
+
+struct RunConfig {
+  RunOptions run;
+  Options options;                             // spectral.* and asr.*
+  std::vector<Assignment> method_assignments;  // "ewc.lambda" and so on, applied to every fresh method
+
+  nlohmann::json manifest() const;         // all of it, resolved
+  nlohmann::json shared_manifest() const;  // what runs that are compared must agree in
+};
+
+RunConfig resolve_run(const std::vector<Assignment>& assignments);
+std::string run_options_help();
+
+// The methods of a composition, with their options set.
+std::vector<std::unique_ptr<Method>> make_methods(const std::string& composition,
+                                                  const std::vector<Assignment>& assignments);
+
+}  // namespace asr

@@ -1,0 +1,133 @@
+#include "train/runner.h"
+
+#include <csignal>
+#include <filesystem>
+
+#include "base/assets.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "train/trainer.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+json fingerprint_of(const RunRequest& request, const Stream& stream, const std::string& model_path) {
+  const auto shared = request.config.shared_manifest();
+  Sha256 model, all;
+  const auto bytes = read_file(model_path);
+  model.update(bytes);
+  json out = {{"config", shared}, {"version", request.version}, {"data", stream.fingerprint()}, {"model", model.hex()}};
+  all.update(out.dump());
+  out["hash"] = all.hex();
+  return out;
+}
+
+// Another run's folder is never written into.
+void claim_folder(const RunRequest& request, const json& fingerprint) {
+  const auto& folder = request.config.run.output_dir;
+  const auto path = folder + "/fingerprint.json";
+  if (exists(path)) {
+    const auto stored = json::parse(read_file(path), nullptr, false);
+    check(stored.is_object() && stored.contains("config"), path, ": is damaged; choose another output_dir");
+    for (const auto& [key, value] : fingerprint["config"].items())
+      check(stored["config"].contains(key) && stored["config"][key] == value, folder, ": holds runs with another '", key,
+            "' (", stored["config"].contains(key) ? stored["config"][key].dump() : "none", ", now ", value.dump(),
+            "); choose another output_dir");
+    check(stored.value("data", "") == fingerprint["data"], folder, ": holds runs on other data; choose another output_dir");
+    check(stored.value("model", "") == fingerprint["model"], folder,
+          ": holds runs from another base model; choose another output_dir");
+    if (stored.value("version", "") != fingerprint["version"])
+      log_warn(cat(folder, ": was begun with version ", stored.value("version", "?"), ", now ", request.version));
+    return;
+  }
+  check(list_folder(folder).empty(), folder, ": is not empty and no run of ours; choose another output_dir");
+  make_folders(folder);
+  write_file_atomically(path, fingerprint.dump(1) + "\n");
+}
+
+std::vector<RunKey> keys_of(const RunOptions& run) {
+  std::vector<RunKey> out;
+  for (const auto& method : run.method)
+    for (int64_t order = 0; order < run.orders; ++order)
+      for (const int64_t seed : run.seeds) {
+        const auto label = run.label.empty() ? method : run.label;
+        auto name = label;
+        if (run.seeds.size() > 1 || seed != 0) name += cat("-seed", seed);
+        if (run.orders > 1) name += cat("-order", order);
+        out.push_back({method, label, seed, order, run.output_dir + "/" + name});
+      }
+  return out;
+}
+
+bool is_complete(const std::string& folder) {
+  if (!exists(folder + "/metrics.json")) return false;
+  const auto metrics = json::parse(read_file(folder + "/metrics.json"), nullptr, false);
+  return metrics.is_object() && metrics.value("complete", false);
+}
+
+void on_signal(int) {
+  stop_requested = 1;
+}
+
+// Ctrl-C asks for a checkpoint and an orderly end; a second one ends at once.
+struct SignalGuard {
+  SignalGuard() {
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &old_int), sigaction(SIGTERM, &action, &old_term);
+  }
+  ~SignalGuard() { sigaction(SIGINT, &old_int, nullptr), sigaction(SIGTERM, &old_term, nullptr); }
+  struct sigaction old_int = {}, old_term = {};
+};
+
+}  // namespace
+
+std::string find_model(const std::string& name) {
+  if (name.find('/') != std::string::npos || exists(name)) return name;
+  return find_asset(name + ".safetensors");
+}
+
+std::vector<std::string> run_all(const RunRequest& request) {
+  const auto& config = request.config;
+  check(!config.run.output_dir.empty(), "output_dir is not set; say where the run is to be written");
+  const auto path = find_model(config.run.model);
+  auto model = load_backbone(path);
+  const at::Device device(config.run.device);
+  check(!device.is_cuda() || at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
+  model->to(device);
+  const auto stream = make_stream(config.run.stream);
+  const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
+  const auto keys = keys_of(config.run);
+  for (const auto& key : keys)  // before anything is written
+    check(request.resume || !exists(key.folder), key.folder, ": exists already; use --resume to go on with it, or another output_dir");
+  claim_folder(request, fingerprint_of(request, *stream, path));
+  write_file_atomically(config.run.output_dir + "/config.yaml", yaml_text(config.manifest()));
+
+  const SignalGuard guard;
+  Data data(*stream, *model, *analyser);
+  std::vector<std::string> folders;
+  for (const auto& key : keys) {
+    folders.push_back(key.folder);
+    if (is_complete(key.folder)) {
+      log_info(cat(key.folder, ": is complete; nothing to do"));
+      continue;
+    }
+    make_folders(key.folder);
+    write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
+    Trainer(config, key, *model, data).run(request.resume);
+  }
+  return folders;
+}
+
+}  // namespace asr

@@ -1,0 +1,24 @@
+// All runs of a configuration: every method, seed and order, each in a folder of its own below the output folder, which
+// carries the resolved configuration and a fingerprint of what runs that are compared must share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/run_options.h"
+
+namespace asr {
+
+struct RunRequest {
+  RunConfig config;
+  bool resume = false;
+  std::string version;  // of the program, for the fingerprint
+};
+
+// Runs are done one after the other; those that are complete are skipped with --resume. Returns their folders.
+std::vector<std::string> run_all(const RunRequest& request);
+
+// A model file by path, or by the name of one that ships ("tiny-S").
+std::string find_model(const std::string& name);
+
+}  // namespace asr

@@ -1,0 +1,273 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "skills/taxonomy.h"
+
+namespace asr {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The stream's own order first, then random ones: the same for every method and seed.
+std::vector<size_t> task_order(size_t tasks, int64_t order) {
+  std::vector<size_t> out(tasks);
+  for (size_t i = 0; i < tasks; ++i) out[i] = i;
+  if (order > 0) Random({0x07de7, static_cast<uint64_t>(order)}).shuffle(out);
+  return out;
+}
+
+// Rows of a step: positions of a sequence that goes through a fresh permutation of the data in every epoch.
+std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, uint64_t seed, int stage) {
+  std::vector<int64_t> out, permutation;
+  int64_t epoch_of_permutation = -1;
+  for (int64_t p = first; p < first + count; ++p) {
+    const int64_t epoch = p / samples;
+    if (epoch != epoch_of_permutation) {
+      permutation = range(0, samples);
+      Random({seed, 0x54f1, static_cast<uint64_t>(stage), static_cast<uint64_t>(epoch)}).shuffle(permutation);
+      epoch_of_permutation = epoch;
+    }
+    out.push_back(permutation[static_cast<size_t>(p % samples)]);
+  }
+  return out;
+}
+
+std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(rows.size(), 8); ++i)
+    out += (i ? ", " : "") + set.texts[static_cast<size_t>(rows[i])].id;
+  return rows.size() > 8 ? cat(out, " and ", rows.size() - 8, " more") : out;
+}
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data)
+    : config_(config), key_(key), model_(model), data_(data) {
+  const auto& run = config_.run;
+  check(run.tap_layers <= model.layers(), "attention.layers=", run.tap_layers, " but ", model.name(), " has ",
+        model.layers(), " layers to tap");
+  order_ = task_order(data.stream().tasks().size(), key.order);
+  for (const auto& site : model_.sites()) site.linear->experts.clear();
+  parameters_ = add_experts(model_.sites(), run.lora_rank, run.lora_alpha, Random({static_cast<uint64_t>(key.seed), 0xada}).next());
+  if (run.head == Head::answers) {
+    std::vector<std::string> answers;
+    for (size_t task = 0; task < order_.size(); ++task)
+      for (const auto split : {DataSplit::train, DataSplit::val})
+        for (const auto& text : data_.get(task, split).texts) answers.push_back(text.answer);
+    std::sort(answers.begin(), answers.end());
+    answers.erase(std::unique(answers.begin(), answers.end()), answers.end());
+    head_.emplace(model_, std::move(answers));
+    head_->weight().requires_grad_();
+    parameters_.emplace_back("answer_head.weight", head_->weight());
+  }
+  methods_ = make_methods(key.composition, config.method_assignments);
+  for (auto& method : methods_) method->prepare(model_, config_.options);
+  analysis_memory_.options = config_.options, analysis_memory_.skill_names = skill_names();
+}
+
+Trainer::~Trainer() {
+  for (const auto& site : model_.sites()) site.linear->experts.clear();
+}
+
+int Trainer::stages() const {
+  return methods_[0]->joint() ? 1 : static_cast<int>(order_.size());
+}
+
+Needs Trainer::needs() const {
+  Needs out;
+  for (const auto& method : methods_) {
+    const auto n = method->needs(at_.stage);
+    out.tap |= n.tap, out.pooled |= n.pooled, out.logits |= n.logits, out.reference |= n.reference;
+  }
+  return out;
+}
+
+int64_t Trainer::rows_a_step() const {
+  int64_t rows = config_.run.batch;
+  for (const auto& method : methods_) rows = std::min(rows, method->current_rows(config_.run.batch, at_.stage));
+  return rows;
+}
+
+int64_t Trainer::stage_steps(const SampleSet& set) const {
+  const double rows = config_.run.num_train_epochs * static_cast<double>(set.size());
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(std::ceil(rows / static_cast<double>(rows_a_step() * config_.run.accumulation) - 1e-9)));
+}
+
+const SampleSet& Trainer::stage_data(bool reference) {
+  if (!methods_[0]->joint()) return data_.get(order_[static_cast<size_t>(at_.stage) - 1], DataSplit::train, reference);
+  if (!union_) {
+    std::vector<SampleSet> sets;
+    for (const size_t task : order_) sets.push_back(data_.get(task, DataSplit::train));
+    union_ = concatenate(sets);
+  }
+  return *union_;
+}
+
+std::vector<torch::Tensor> Trainer::trained_tensors() {
+  std::vector<torch::Tensor> out;
+  for (const auto& [name, tensor] : parameters_) out.push_back(tensor);
+  return out;
+}
+
+torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set,
+                                  int64_t step, int64_t micro, std::map<std::string, torch::Tensor>& terms) {
+  const auto& run = config_.run;
+  const auto wanted = needs();
+  AdapterDropout dropout{run.lora_dropout,
+                         Random({static_cast<uint64_t>(key_.seed), 0xd409, static_cast<uint64_t>(at_.stage),
+                                 static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
+                             .next()};
+  Pass pass;
+  pass.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
+  Want want;
+  want.tap_layers = wanted.tap ? run.tap_layers : 0, want.pooled = wanted.pooled, want.logits = wanted.logits;
+  want.state = head_.has_value(), want.loss = !head_;
+  auto out = model_.forward(batch, pass, want);
+  if (head_) {
+    check(batch.size() == static_cast<int64_t>(rows.size()), "head=answers cannot be combined with replay");
+    std::vector<std::string> answers;
+    for (const int64_t row : rows) answers.push_back(set.texts[static_cast<size_t>(row)].answer);
+    out.logits = head_->logits(out.state);
+    out.loss = at::cross_entropy_loss(out.logits, head_->targets(answers));
+  }
+  terms["task_loss"] = out.loss.detach();
+  auto total = out.loss;
+  StepContext context{at_.stage, static_cast<uint64_t>(key_.seed), step, model_, pass, parameters_, batch, out, terms};
+  for (auto& method : methods_) {
+    const auto extra = method->loss(context);
+    if (extra.defined()) total = total + extra;
+  }
+  return total;
+}
+
+double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step, int64_t steps) {
+  const auto& run = config_.run;
+  const int64_t rows_each = rows_a_step();
+  optimizer.zero_grad();
+  std::map<std::string, torch::Tensor> terms;
+  double loss = 0;
+  for (int64_t micro = 0; micro < run.accumulation; ++micro) {
+    const auto rows = step_rows((step * run.accumulation + micro) * rows_each, rows_each, set.size(),
+                                static_cast<uint64_t>(key_.seed), at_.stage);
+    auto batch = set.rows(rows);
+    const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
+                                 static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
+                             .next();
+    for (auto& method : methods_) method->mix_batch(batch, model_, key);
+    const auto total = batch_loss(batch, rows, set, step, micro, terms);
+    const double value = total.item<double>();
+    if (!std::isfinite(value))
+      fail_system("the loss is ", value, " at step ", step + 1, " of stage ", at_.stage, ", batch of ",
+                  names_of(set, rows), "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
+    (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
+    loss += value / static_cast<double>(run.accumulation);
+  }
+  const auto norm = optimizer.clip(run.max_grad_norm);
+  const auto warmup = static_cast<int64_t>(run.warmup_ratio * static_cast<double>(steps));
+  const double rate = run.schedule == Schedule::cosine ? cosine_rate(run.learning_rate, step, steps, warmup)
+                      : step < warmup ? run.learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup)
+                                      : run.learning_rate;
+  optimizer.step(rate);
+  ++at_.global_step, ++at_.step;
+  if (at_.step % run.logging_steps == 0 || at_.step == steps) log_step(steps, loss, rate, norm.item<double>(), terms);
+  return loss;
+}
+
+void Trainer::train_stage() {
+  const auto& set = stage_data(needs().reference);
+  const int64_t steps = stage_steps(set);
+  StageContext context{at_.stage, stages(), static_cast<uint64_t>(key_.seed), config_.run.batch, config_.run.tap_layers,
+                       model_,    parameters_, set, {}};
+  for (auto& method : methods_) method->before_stage(context);
+  AdamWOptions adam;
+  adam.weight_decay = config_.run.weight_decay;
+  optimizer_.emplace(trained_tensors(), adam);
+  if (restored_ && at_.step > 0) {
+    optimizer_->first.copy_(restored_->at("optimizer.first")), optimizer_->second.copy_(restored_->at("optimizer.second"));
+    optimizer_->steps = at_.step;
+  }
+  restored_.reset();
+  const auto title = methods_[0]->joint() ? std::string("all tasks")
+                                          : data_.stream().tasks()[order_[static_cast<size_t>(at_.stage) - 1]].name;
+  Progress progress(fmt::format("{} {}/{} {}", key_.label, at_.stage, stages(), title), steps);
+  if (at_.step > 0) progress.advance(at_.step);
+  start_seconds_ = now();
+  while (at_.step < steps) {
+    const double loss = train_step(set, *optimizer_, at_.step, steps);
+    progress.advance(1, fmt::format("loss {:.3f}", loss));
+    const auto& run = config_.run;
+    const bool due = (run.save_steps > 0 && at_.global_step % run.save_steps == 0) ||
+                     (run.save_minutes > 0 && now() - last_save_ > run.save_minutes * 60);
+    if (due || stop_requested) {
+      at_.train_seconds += now() - start_seconds_, start_seconds_ = now();
+      save();
+    }
+    if (stop_requested)
+      fail_system("stopped in stage ", at_.stage, " after step ", at_.step, "; go on with --resume");
+  }
+  at_.train_seconds += now() - start_seconds_;
+  progress.finish();
+  at_.trained = true;
+  save();  // the optimizer's moments are not needed any more
+}
+
+void Trainer::finish_stage() {
+  const double start = now();
+  const auto& set = stage_data(false);
+  std::optional<StageMoments> measured;
+  const auto moments = [&]() -> const StageMoments& {
+    if (!measured)
+      measured = stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options, config_.run.tap_layers);
+    return *measured;
+  };
+  StageContext context{at_.stage, stages(), static_cast<uint64_t>(key_.seed), config_.run.batch, config_.run.tap_layers,
+                       model_,    parameters_, set, moments};
+  for (auto& method : methods_) method->after_stage(context);
+  analysis_memory_.update(moments());
+  optimizer_.reset();
+  at_.finish_seconds += now() - start;
+}
+
+void Trainer::run(bool resume) {
+  make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
+  if (resume)
+    if (auto checkpoint = load_latest_checkpoint(key_.folder + "/checkpoints")) restore(*checkpoint);
+  last_save_ = now();
+  if (at_.rows.empty()) {
+    log_bytes_ = 0;
+    write_file_atomically(key_.folder + "/log.jsonl", "");
+    evaluate();
+    save();
+  }
+  while (at_.stage < stages() || at_.trained) {
+    if (!at_.trained) {
+      if (at_.step == 0) ++at_.stage;
+      train_stage();
+    }
+    finish_stage();
+    evaluate();
+    at_.trained = false, at_.step = 0;
+    write_kept_state();
+    save();
+    if (stop_requested && at_.stage < stages()) fail_system("stopped after stage ", at_.stage, "; go on with --resume");
+  }
+  write_results(true);
+}
+
+}  // namespace asr

@@ -1,0 +1,92 @@
+// One run: a method, a seed and a task order over a stream (the paper's Algorithm 1). The trainer owns the loop; see
+// methods/method.h for what a method may do in it. Every random choice is keyed by (seed, stage, step), so that a run
+// resumed from any checkpoint continues to the same bits.
+#pragma once
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/score_matrix.h"
+#include "nn/adamw.h"
+#include "train/checkpoint.h"
+#include "train/data.h"
+#include "train/evaluator.h"
+#include "train/run_options.h"
+
+namespace asr {
+
+// Set by a signal; the run saves a checkpoint after the step in hand and stops.
+extern volatile std::sig_atomic_t stop_requested;
+
+struct RunKey {
+  std::string composition, label;
+  int64_t seed = 0, order = 0;
+  std::string folder;  // of this run
+};
+
+class Trainer {
+ public:
+  // `model` is the base; the run adds its adapters and takes them away again.
+  Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data);
+  ~Trainer();
+
+  // Trains, evaluates and writes everything of a run's folder. With `resume`, goes on from the newest checkpoint.
+  void run(bool resume);
+
+ private:
+  // How far the run is; all of it is in a checkpoint.
+  struct Position {
+    int stage = 0;                       // 0: before the zero-shot row
+    int64_t step = 0, global_step = 0;   // steps done in the stage, in all
+    bool trained = false;                // the stage's steps are done, its evaluation is not
+    double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
+    std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
+    std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
+    std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
+  };
+
+  void train_stage();
+  double train_step(const SampleSet& set, AdamW& optimizer, int64_t step, int64_t steps);
+  torch::Tensor batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set, int64_t step,
+                           int64_t micro, std::map<std::string, torch::Tensor>& terms);
+  void finish_stage();
+  void evaluate();
+  void evaluate_novel(size_t position, const StreamTask& task);
+  void log_skills(const std::vector<AnalysedTask>& analysed);
+  void write_results(bool complete);
+  void save();
+  void restore(const Checkpoint& checkpoint);
+  void log(const nlohmann::json& line);
+  void log_step(int64_t steps, double loss, double rate, double norm, const std::map<std::string, torch::Tensor>& terms);
+  void write_kept_state();
+  nlohmann::json state_json() const;
+  NamedTensors state_tensors();
+
+  int stages() const;
+  const SampleSet& stage_data(bool reference);
+  int64_t rows_a_step() const;
+  int64_t stage_steps(const SampleSet& set) const;
+  Needs needs() const;
+  std::vector<torch::Tensor> trained_tensors();
+
+  const RunConfig& config_;
+  RunKey key_;
+  Backbone& model_;
+  Data& data_;
+  std::vector<size_t> order_;  // tasks in the order trained
+  std::vector<std::unique_ptr<Method>> methods_;
+  NamedParameters parameters_;
+  std::optional<AnswerHead> head_;
+  PrototypeMemory analysis_memory_;  // measured for every method, for analysis; not part of any method's state
+  std::optional<SampleSet> union_;   // of joint training
+  Position at_;
+  std::optional<AdamW> optimizer_;
+  std::optional<Checkpoint> restored_;  // optimizer state waits here until the stage is set up again
+  int64_t log_bytes_ = 0;
+  double last_save_ = 0, start_seconds_ = 0;
+};
+
+}  // namespace asr

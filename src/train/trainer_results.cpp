@@ -1,0 +1,266 @@
+// Evaluation after a stage, and the files that a run leaves for people and for `asr compare`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "skills/taxonomy.h"
+#include "spectral/diagnostics.h"
+#include "train/adapter_io.h"
+#include "train/kept_state.h"
+#include "train/trainer.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNotAsked = -1;  // a task without novel compositions
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string stage_folder(const std::string& folder, int stage) {
+  return fmt::format("{}/stages/{:02d}", folder, stage);
+}
+
+Vector row_of(const torch::Tensor& table, int64_t row) {
+  const auto flat = table[row].to(at::kDouble).contiguous();
+  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
+}
+
+// JSD of radial and angular spectra per skill between two analysis files.
+json skill_drift(const std::string& before, const std::string& after) {
+  const auto a = read_safetensors(before), b = read_safetensors(after);
+  const auto skill_a = load_index(a, "skill"), skill_b = load_index(b, "skill");
+  const auto radial_a = load_tensor(a, "radial"), radial_b = load_tensor(b, "radial");
+  const auto angular_a = load_tensor(a, "angular"), angular_b = load_tensor(b, "angular");
+  json out = json::object();
+  for (int64_t i = 0; i < skill_a.numel(); ++i)
+    for (int64_t j = 0; j < skill_b.numel(); ++j)
+      if (skill_a[i].item<int64_t>() == skill_b[j].item<int64_t>())
+        out[skill_names()[static_cast<size_t>(skill_a[i].item<int64_t>())]] = spectral_drift(
+            row_of(radial_a, i), row_of(radial_b, j), row_of(angular_a, i), row_of(angular_b, j));
+  return out;
+}
+
+json number_or_null(double value) {
+  return std::isfinite(value) ? json(value) : json();
+}
+
+}  // namespace
+
+void Trainer::log(const json& line) {
+  const auto text = line.dump() + "\n";
+  std::ofstream file(key_.folder + "/log.jsonl", std::ios::app);
+  file << text << std::flush;
+  if (!file) fail_system(key_.folder, "/log.jsonl: cannot be written to; is the disk full?");
+  log_bytes_ += static_cast<int64_t>(text.size());
+}
+
+void Trainer::log_step(int64_t steps, double loss, double rate, double norm,
+                       const std::map<std::string, torch::Tensor>& terms) {
+  const int64_t total = steps * stages();  // stages are of equal size, but for replay
+  const double elapsed = at_.train_seconds + now() - start_seconds_;
+  const double each = elapsed / static_cast<double>(std::max<int64_t>(1, at_.global_step));
+  json line = {{"current_steps", at_.global_step},
+               {"total_steps", total},
+               {"loss", loss},
+               {"lr", rate},
+               {"epoch", config_.run.num_train_epochs * static_cast<double>(at_.step) / static_cast<double>(steps)},
+               {"percentage", 100.0 * static_cast<double>(at_.global_step) / static_cast<double>(total)},
+               {"elapsed_time", elapsed},
+               {"remaining_time", each * static_cast<double>(std::max<int64_t>(0, total - at_.global_step))},
+               {"stage", at_.stage},
+               {"grad_norm", norm}};
+  for (const auto& [name, value] : terms) line[name] = value.item<double>();
+  log(line);
+}
+
+void Trainer::evaluate() {
+  const double start = now();
+  const bool all = at_.stage == 0 || methods_[0]->joint();
+  const size_t seen = all ? order_.size() : static_cast<size_t>(at_.stage);
+  std::vector<TaskScore> scores;
+  std::vector<AnalysedTask> analysed;
+  std::vector<double> row;
+  for (size_t b = 0; b < seen; ++b) {
+    const auto& task = data_.stream().tasks()[order_[b]];
+    const auto& set = data_.get(order_[b], DataSplit::val);
+    // Before any training every adapter is the identity, so one evaluation serves all runs of a process.
+    auto* known = at_.stage == 0 ? &data_.zero_shot[{order_[b], head_.has_value()}] : nullptr;
+    if (known && !known->texts.empty())
+      scores.push_back(*known);
+    else
+      scores.push_back(evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch));
+    if (known) *known = scores.back();
+    row.push_back(scores.back().score);
+    write_predictions(fmt::format("{}/predictions/stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, b + 1), set,
+                      scores.back());
+    if (!all) evaluate_novel(b, task);
+  }
+  for (size_t b = 0; b < seen; ++b)
+    analysed.push_back({data_.stream().tasks()[order_[b]].name, &data_.get(order_[b], DataSplit::val), &scores[b]});
+  at_.rows.resize(static_cast<size_t>(at_.stage));
+  at_.rows.push_back(row);
+  if (at_.stage > 0) {
+    const auto folder = stage_folder(key_.folder, at_.stage);
+    make_folders(folder);
+    save_memory(folder + "/memory.safetensors", analysis_memory_);
+    write_analysis(folder + "/analysis.safetensors", model_, analysed, analysis_memory_, config_.run.analysis_samples,
+                   config_.run.overlays, config_.run.tap_layers);
+    log_skills(analysed);
+  }
+  at_.eval_seconds += now() - start;
+  write_results(false);
+}
+
+void Trainer::evaluate_novel(size_t position, const StreamTask& task) {
+  double result = kNotAsked;
+  if (task.novel) {
+    const auto& set = data_.get(order_[position], DataSplit::novel);
+    const auto score = evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch);
+    write_predictions(
+        fmt::format("{}/predictions/novel-stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, position + 1), set,
+        score);
+    result = score.score;
+  }
+  at_.novel.resize(static_cast<size_t>(at_.stage));
+  if (position == 0) at_.novel.back().clear();
+  at_.novel.back().push_back(result);
+}
+
+void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
+  json accuracy = json::object(), forgetting = json::object();
+  const auto scores = skill_scores(analysed);
+  for (const auto& [skill, score] : scores) {
+    const auto& name = skill_names()[static_cast<size_t>(skill)];
+    auto& history = at_.skills[name];
+    double best = -1;
+    for (const auto& value : history)
+      if (value) best = std::max(best, *value);
+    history.resize(static_cast<size_t>(at_.stage) - 1);
+    history.push_back(score.accuracy() * 100);
+    accuracy[name] = *history.back();
+    if (best >= 0) forgetting[name] = best - *history.back();
+  }
+  json line = {{"stage", at_.stage}, {"scores", at_.rows.back()}, {"skill_accuracy", accuracy},
+               {"skill_forgetting", forgetting}};
+  const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
+             after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
+  if (at_.stage > 1) line["skill_drift"] = skill_drift(before, after);
+  log(line);
+}
+
+namespace {
+
+// Rows as `asr matrix` reads them; unseen cells stay empty.
+std::string matrix_text(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows, int first,
+                        bool joint) {
+  std::string out = "stage";
+  for (const auto& task : tasks) out += "," + task;
+  out += "\n";
+  for (size_t a = 0; a < rows.size(); ++a) {
+    const size_t stage = joint && a > 0 ? tasks.size() : a + static_cast<size_t>(first);
+    out += std::to_string(stage);
+    for (size_t b = 0; b < tasks.size(); ++b) 
+      out += b < rows[a].size() && rows[a][b] != kNotAsked ? fmt::format(",{:.10g}", rows[a][b]) : ",";
+    out += "\n";
+  }
+  return out;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? NAN : sum / static_cast<double>(values.size());
+}
+
+json scores_of(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows, bool joint) {
+  json out = {{"zero_shot", number_or_null(rows.empty() ? NAN : mean_of(rows[0]))}};
+  if (rows.size() < 2) return out;
+  if (joint) {
+    const double final = mean_of(rows.back());
+    out.update({{"AP", final}, {"Last", final}, {"Avg", json()}, {"AF", json()}, {"AF_vqacl", json()}, {"BWT", json()}, {"MFT", final}});
+    return out;
+  }
+  ScoreMatrix matrix;
+  matrix.tasks = tasks, matrix.zero_shot = rows[0];
+  for (size_t a = 1; a < rows.size(); ++a) {
+    matrix.rows.push_back(rows[a]);
+    matrix.rows.back().resize(tasks.size(), NAN);
+  }
+  const auto s = score(matrix);
+  out.update({{"AP", s.ap}, {"AF", number_or_null(s.af_paper)}, {"AF_vqacl", number_or_null(s.af_vqacl)},
+              {"Last", s.last}, {"Avg", s.avg}, {"BWT", number_or_null(s.bwt)}, {"MFT", s.mft}});
+  return out;
+}
+
+json skill_table(const std::map<std::string, std::vector<std::optional<double>>>& skills) {
+  json out = json::array();
+  for (const auto& [name, history] : skills) {
+    json accuracy = json::array();
+    double best = NAN, cumulative = 0, previous = NAN, best_before = NAN;
+    for (const auto& value : history) {
+      accuracy.push_back(value ? json(*value) : json());
+      if (!value) continue;
+      best_before = best;
+      if (!std::isnan(previous)) cumulative += std::max(0.0, previous - *value);
+      best = std::isnan(best) ? *value : std::max(best, *value), previous = *value;
+    }
+    out.push_back({{"name", name},
+                   {"index", skill_index(name)},
+                   {"accuracy", accuracy},
+                   {"forgetting_best", number_or_null(best_before - previous)},
+                   {"forgetting_cumulative", cumulative}});
+  }
+  return out;
+}
+
+}  // namespace
+
+void Trainer::write_results(bool complete) {
+  std::vector<std::string> tasks;
+  for (const size_t task : order_) tasks.push_back(data_.stream().tasks()[task].name);
+  const bool joint = methods_[0]->joint();
+  write_file_atomically(key_.folder + "/matrix.csv", matrix_text(tasks, at_.rows, 0, joint));
+  const auto& known = data_.stream().tasks();
+  if (!at_.novel.empty() && std::any_of(known.begin(), known.end(), [](const StreamTask& t) { return t.novel; }))
+    write_file_atomically(key_.folder + "/matrix_novel.csv", matrix_text(tasks, at_.novel, 1, false));
+  int64_t adapter = 0, stored = 0;
+  for (const auto& [name, tensor] : parameters_) adapter += tensor.numel();
+  bool replay_free = true;
+  for (const auto& method : methods_) replay_free = replay_free && method->keeps() == Keeps::statistics;
+  for (const auto& item : kept_items(key_.composition, methods_)) stored += static_cast<int64_t>(item.tensor.nbytes());
+  const json metrics = {
+      {"label", key_.label},
+      {"method", key_.composition},
+      {"seed", key_.seed},
+      {"order", key_.order},
+      {"stream", data_.stream().name()},
+      {"backbone", model_.name()},
+      {"replay_free", replay_free},
+      {"tasks", tasks},
+      {"scores", scores_of(tasks, at_.rows, joint)},
+      {"cost",
+       {{"step_ms", number_or_null(at_.global_step > 0 ? 1000 * at_.train_seconds / static_cast<double>(at_.global_step) : NAN)},
+        {"steps", at_.global_step},
+        {"train_seconds", at_.train_seconds},
+        {"finish_seconds", at_.finish_seconds},
+        {"eval_seconds", at_.eval_seconds},
+        {"stored_bytes", stored},
+        {"adapter_parameters", adapter}}},
+      {"skills", skill_table(at_.skills)},
+      {"complete", complete}};
+  write_file_atomically(key_.folder + "/metrics.json", metrics.dump(1) + "\n");
+  if (!complete) return;
+  save_memory(key_.folder + "/memory.safetensors", analysis_memory_);
+  save_adapter(key_.folder + "/adapter", parameters_, config_.run, model_.name());
+}
+
+}  // namespace asr

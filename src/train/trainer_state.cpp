@@ -1,0 +1,97 @@
+// What a run saves and restores, and the list of what its methods keep between stages.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "train/kept_state.h"
+#include "train/trainer.h"
+
+namespace asr {
+namespace {
+
+constexpr const char* kAdapter = "adapter.";
+
+}  // namespace
+
+nlohmann::json Trainer::state_json() const {
+  nlohmann::json skills = nlohmann::json::object();
+  for (const auto& [name, values] : at_.skills) {
+    auto list = nlohmann::json::array();
+    for (const auto& value : values) list.push_back(value ? nlohmann::json(*value) : nlohmann::json());
+    skills[name] = list;
+  }
+  return {{"global_step", at_.global_step},   {"stage", at_.stage},
+          {"step", at_.step},                 {"trained", at_.trained},
+          {"train_seconds", at_.train_seconds}, {"eval_seconds", at_.eval_seconds},
+          {"finish_seconds", at_.finish_seconds}, {"scores", at_.rows},
+          {"novel", at_.novel}, {"skills", skills},                 {"log_bytes", log_bytes_},
+          {"method", key_.composition},       {"seed", key_.seed},
+          {"order", key_.order},              {"config", config_.manifest()}};
+}
+
+NamedTensors Trainer::state_tensors() {
+  NamedTensors out;
+  for (const auto& [name, tensor] : parameters_) out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
+  if (optimizer_) {
+    out.emplace_back("optimizer.first", optimizer_->first.cpu().clone());
+    out.emplace_back("optimizer.second", optimizer_->second.cpu().clone());
+  }
+  for (auto& item : kept_items(key_.composition, methods_)) out.emplace_back(item.name, item.tensor);
+  StateSaver analysis("analysis.");
+  visit_memory(analysis_memory_, analysis);
+  for (auto& item : analysis.items) out.emplace_back(item.name, item.tensor);
+  return out;
+}
+
+void Trainer::save() {
+  Checkpoint checkpoint{state_tensors(), state_json()};
+  auto kinds = nlohmann::json::object();
+  for (const auto& item : kept_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
+  checkpoint.state["kept"] = kinds;
+  save_checkpoint(key_.folder + "/checkpoints", checkpoint, config_.run.keep_checkpoints);
+  last_save_ = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  const auto& state = checkpoint.state;
+  auto before = state.at("config"), after = config_.manifest();
+  for (auto* config : {&before, &after})
+    for (const char* key : {"output_dir", "seeds", "orders", "method", "label", "save_steps", "save_minutes",
+                            "save_total_limit", "logging_steps", "device"})
+      config->erase(key);
+  for (const auto& [key, value] : after.items())
+    check(before.contains(key) && before[key] == value, key_.folder, ": was made with another '", key,
+          "'; resume with the same options or choose another output_dir");
+  at_.global_step = state.at("global_step"), at_.stage = state.at("stage"), at_.step = state.at("step");
+  at_.trained = state.at("trained"), at_.rows = state.at("scores").get<std::vector<std::vector<double>>>();
+  at_.novel = state.at("novel").get<std::vector<std::vector<double>>>();
+  at_.train_seconds = state.at("train_seconds"), at_.eval_seconds = state.at("eval_seconds");
+  at_.finish_seconds = state.at("finish_seconds");
+  for (const auto& [name, values] : state.at("skills").items())
+    for (const auto& value : values)
+      at_.skills[name].push_back(value.is_null() ? std::nullopt : std::optional<double>(value.get<double>()));
+  {
+    at::NoGradGuard no_grad;
+    for (auto& [name, tensor] : parameters_) tensor.copy_(checkpoint.at(kAdapter + name));
+  }
+  load_kept_items(key_.composition, methods_, checkpoint.tensors, model_.device());
+  StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);
+  visit_memory(analysis_memory_, analysis);
+  if (at_.step > 0 && !at_.trained) restored_ = checkpoint;
+  // Lines that were logged after the checkpoint will be logged again.
+  log_bytes_ = state.at("log_bytes");
+  auto text = read_file(key_.folder + "/log.jsonl");
+  check(static_cast<int64_t>(text.size()) >= log_bytes_, key_.folder, "/log.jsonl: is shorter than the checkpoint says");
+  write_file_atomically(key_.folder + "/log.jsonl", text.substr(0, static_cast<size_t>(log_bytes_)));
+}
+
+void Trainer::write_kept_state() {
+  nlohmann::json items = nlohmann::json::array();
+  for (const auto& item : kept_items(key_.composition, methods_)) items.push_back(item.to_json());
+  write_file_atomically(fmt::format("{}/stages/{:02d}/kept.json", key_.folder, at_.stage),
+                        nlohmann::json{{"stage", at_.stage}, {"items", items}}.dump(1) + "\n");
+}
+
+}  // namespace asr
