@@ -11,8 +11,10 @@ namespace {
 
 #ifdef __AVX512F__
 constexpr int kVector = 64, kTileRows = 8;  // 32 registers hold 8 x 3 sums
-#else
+#elif defined(__AVX__)
 constexpr int kVector = 32, kTileRows = 4;  // 16 registers hold 4 x 3
+#else
+constexpr int kVector = 16, kTileRows = 4;
 #endif
 constexpr int kLanes = kVector / 4, kTileVectors = 3;
 static_assert(kLanes % kTileRows == 0);
