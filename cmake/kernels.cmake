@@ -1,18 +1,22 @@
-# The CPU kernels are plain C++ without torch, compiled once per instruction set and chosen at run time.
+# The CPU kernels are plain C++ without torch, compiled once per instruction set and chosen at run time
+# (tensor/cpu_kernel.h).
 
-set(kernel_source ${CMAKE_SOURCE_DIR}/src/spectral/kernel/spectrum_kernel.cpp)
-function(asr_kernel name)
-  add_library(asr_kernel_${name} OBJECT ${kernel_source})
-  target_compile_features(asr_kernel_${name} PRIVATE cxx_std_17)
-  target_include_directories(asr_kernel_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+function(asr_kernel folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/kernel/*.cpp)
+  set(target asr_${folder}_kernel_${name})
+  add_library(${target} OBJECT ${sources})
+  target_compile_features(${target} PRIVATE cxx_std_17)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   # Wide vectors are lowered where the set lacks them; nothing of them crosses a function boundary.
-  target_compile_options(asr_kernel_${name} PRIVATE ${ASR_WARNINGS} -Wno-psabi -O3 -fno-math-errno
-    -DASR_KERNEL=${name} ${ARGN})
-  target_link_libraries(asr_spectral PUBLIC $<TARGET_OBJECTS:asr_kernel_${name}>)
-  target_compile_definitions(asr_spectral PRIVATE ASR_HAVE_KERNEL_${name})
+  target_compile_options(${target} PRIVATE ${ASR_WARNINGS} -Wno-psabi -O3 -fno-math-errno -DASR_KERNEL=${name} ${ARGN})
+  target_link_libraries(asr_${folder} PUBLIC $<TARGET_OBJECTS:${target}>)
+  target_compile_definitions(asr_${folder} PRIVATE ASR_HAVE_KERNEL_${name})
 endfunction()
 
-asr_kernel(portable)
+asr_kernel(spectral portable)
+asr_kernel(nn portable)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  asr_kernel(avx2 -march=x86-64-v3)
+  asr_kernel(spectral avx2 -march=x86-64-v3)
+  asr_kernel(nn avx2 -march=x86-64-v3)
+  asr_kernel(nn avx512 -march=x86-64-v4)
 endif()

@@ -1,4 +1,5 @@
-// Multi-head attention, as decoders and encoders share it. The plain form here is the reference for fused kernels.
+// Multi-head attention, as decoders and encoders share it. `attend` is fused in float32 on the CPU and on CUDA where
+// libtorch has it; `attend_reference` is the plain form, for everything else and for the tests.
 #pragma once
 
 #include <torch/types.h>
@@ -6,14 +7,27 @@
 namespace asr {
 
 // q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key
-// may be seen. Causal: query t sits at position S - T + t and sees keys up to it.
+// may be seen. Causal: query t sits at position S - T + t and sees keys up to it. A query that sees no key gets some
+// finite row, which nobody must read.
 torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                      const torch::Tensor& key_mask, bool causal);  // [B, heads, T, d]
+torch::Tensor attend_reference(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const torch::Tensor& key_mask, bool causal);
+torch::Tensor attend_fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                           const torch::Tensor& key_mask, bool causal);  // float32 on the CPU
 
 torch::Tensor split_heads(const torch::Tensor& x, int64_t heads);  // [B, T, heads * d] -> [B, heads, T, d]
 torch::Tensor join_heads(const torch::Tensor& x);                  // and back
 
-// Rotary position embedding in halves, as LLaMA has it; positions [B, T].
+// Cosines and sines of the rotary positions, computed once for the queries and keys of every layer.
+struct RotaryTable {
+  torch::Tensor cosine, sine;  // [B, T, d / 2]; [1, T, d / 2] where every sample has the same positions
+};
+RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, double theta, at::ScalarType type);
+
+// Rotary position embedding in halves, as LLaMA has it; x [B, heads, T, d], positions [B, T].
+torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table);
+torch::Tensor rotate_reference(const torch::Tensor& x, const RotaryTable& table);
 torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions, double theta);
 
 }  // namespace asr

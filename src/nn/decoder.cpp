@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "nn/attention.h"
+#include "nn/fused.h"
 
 namespace asr {
 namespace {
@@ -14,13 +15,14 @@ bool taps(const TapRequest* tap, size_t layer) {
 
 }  // namespace
 
-torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions,
+torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
                                  const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
                                  TapResult* tapped) const {
   const auto& l = layers[layer];
-  const auto q = rotate(split_heads(l.q(x, pass), config.heads), positions, config.rope_theta);
-  auto k = rotate(split_heads(l.k(x, pass), config.kv_heads), positions, config.rope_theta);
-  auto v = split_heads(l.v(x, pass), config.kv_heads);
+  const auto qkv = together({&l.q, &l.k, &l.v}, x, pass);
+  const auto q = rotate(split_heads(qkv[0], config.heads), rotary);
+  auto k = rotate(split_heads(qkv[1], config.kv_heads), rotary);
+  auto v = split_heads(qkv[2], config.kv_heads);
   auto key_mask = mask;
   if (cache) {
     if (layer < cache->keys.size()) {
@@ -48,7 +50,8 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
   if (cache && layer < cache->memory_keys.size()) {
     k = cache->memory_keys[layer], v = cache->memory_values[layer];
   } else {
-    k = split_heads(l.k(memory, pass), config.heads), v = split_heads(l.v(memory, pass), config.heads);
+    const auto kv = together({&l.k, &l.v}, memory, pass);
+    k = split_heads(kv[0], config.heads), v = split_heads(kv[1], config.heads);
     if (cache) cache->memory_keys.push_back(k), cache->memory_values.push_back(v);
   }
   const auto all = torch::ones({k.size(0), k.size(2)}, k.options().dtype(at::kBool).requires_grad(false));
@@ -62,14 +65,22 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
   check(config.cross == memory.defined(), "a memory is for cross-attention, and cross-attention needs one");
   if (cache) cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
+  const auto rotary = make_rotary(positions, config.width / config.heads, config.rope_theta, x.scalar_type());
+  torch::Tensor added;  // what the half layer before adds to x
+  const auto normed = [&](const RmsNorm& norm) {
+    if (!added.defined()) return norm(x);
+    auto [sum, out] = add_rms_norm(x, added, norm.weight, norm.eps);
+    x = sum;
+    return out;
+  };
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
-    x = x + attention(i, l.attention_norm(x), positions, mask, pass, cache, tap, tapped);
-    if (config.cross) x = x + cross_attention(i, l.cross.norm(x), memory, pass, cache, tap, tapped);
-    const auto h = l.mlp_norm(x);
-    x = x + l.down(at::silu(l.gate(h, pass)) * l.up(h, pass), pass);
+    added = attention(i, normed(l.attention_norm), rotary, mask, pass, cache, tap, tapped);
+    if (config.cross) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
+    const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
+    added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
   }
-  return final_norm(x);
+  return normed(final_norm);
 }
 
 }  // namespace asr

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "nn/attention.h"
 #include "nn/linear.h"
 #include "nn/tap.h"
 
@@ -51,7 +52,7 @@ class Decoder {
  private:
   torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
                                 KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
-  torch::Tensor attention(size_t layer, const torch::Tensor& x, const torch::Tensor& positions,
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
                           const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
                           TapResult* tapped) const;
 };

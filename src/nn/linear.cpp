@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "nn/adapted_linear.h"
+#include "nn/fused.h"
 
 namespace asr {
 namespace {
@@ -36,14 +38,23 @@ torch::Tensor AdapterDropout::operator()(const torch::Tensor& x) {
   return x * kept.view(x.sizes()).to(x.scalar_type()) * (256.0 / (256.0 - std::round(probability * 256)));
 }
 
-torch::Tensor Linear::operator()(const torch::Tensor& x, const Pass& pass) const {
-  auto y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-  for (size_t e = 0; e < experts.size(); ++e) {
-    if (!(pass.experts >> e & 1)) continue;
-    const auto input = pass.dropout ? (*pass.dropout)(x) : x;
-    y = y + at::linear(at::linear(input, experts[e].a), experts[e].b) * experts[e].scale;
+std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass) {
+  std::vector<LinearMap> list;
+  for (const auto* linear : maps) {
+    LinearMap map{linear->weight, linear->bias, {}};
+    for (size_t e = 0; e < linear->experts.size(); ++e) {
+      if (!(pass.experts >> e & 1)) continue;
+      const auto& expert = linear->experts[e];
+      map.low_rank.push_back(
+          {expert.a, expert.b, expert.scale, pass.dropout ? (*pass.dropout)(x) : torch::Tensor()});
+    }
+    list.push_back(std::move(map));
   }
-  return y;
+  return adapted_linears(x, list);
+}
+
+torch::Tensor Linear::operator()(const torch::Tensor& x, const Pass& pass) const {
+  return together({this}, x, pass)[0];
 }
 
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator) {
@@ -67,7 +78,7 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
 }
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {
-  return x * (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt() * weight;
+  return rms_norm(x, weight, eps);
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {

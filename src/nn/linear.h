@@ -37,6 +37,9 @@ struct Linear {
   torch::Tensor operator()(const torch::Tensor& x, const Pass& pass) const;
 };
 
+// Several maps of the same x, as one node of the graph.
+std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass);
+
 // A starts random with standard deviation 1/sqrt(in), B at zero, so that the adapted model begins as the base.
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator);
 

@@ -4,11 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
-#include <cstdlib>
 
-#include "base/error.h"
 #include "spectral/descriptor.h"
 #include "spectral/kernel/spectrum_kernel.h"
+#include "tensor/cpu_kernel.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
@@ -20,8 +19,7 @@ using kernel::HeadOutput;
 using kernel::kKept;
 using kernel::Tables;
 
-// The widest instruction set that this build has and this CPU runs; ASR_KERNEL=portable asks for the one that every
-// machine has, so that two machines can be compared bit by bit.
+// Its widest build is AVX2: 64-byte vectors were no faster.
 template <class Real>
 Functions<Real> choose_kernel() {
   const auto pick = [](Functions<float> (*single)(), Functions<double> (*full)()) {
@@ -30,16 +28,8 @@ Functions<Real> choose_kernel() {
     else
       return (void)single, full();
   };
-  const char* variable = std::getenv("ASR_KERNEL");
-  const std::string wanted = variable ? variable : "";
-  check(wanted.empty() || wanted == "portable" || wanted == "avx2", "ASR_KERNEL=", wanted,
-        " is unknown; use portable or avx2, or leave it unset");
 #ifdef ASR_HAVE_KERNEL_avx2
-  const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  check(able || wanted != "avx2", "ASR_KERNEL=avx2: this CPU lacks it; leave the variable unset");
-  if (able && wanted != "portable") return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
-#else
-  check(wanted != "avx2", "ASR_KERNEL=avx2: this build has no such kernel; leave the variable unset");
+  if (cpu_kernel() >= CpuKernel::avx2) return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
 #endif
   return pick(kernel::portable::functions_f32, kernel::portable::functions_f64);
 }

@@ -1,4 +1,4 @@
-// Process-wide set-up: compute threads from the CPU affinity, BLAS threads, and an allocator that keeps
+// Process-wide set-up: compute threads from the CPU affinity, one BLAS thread in each, and an allocator that keeps
 // freed memory (page faults otherwise cost up to half the time of a training step).
 #pragma once
 

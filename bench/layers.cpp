@@ -1,0 +1,105 @@
+// The layers of a training step, fused against plain, at the shapes of the built-in decoder: 32 samples of 78 tokens,
+// width 128, 4 heads of 32. Forward and backward; frozen weights.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "nn/adapted_linear.h"
+#include "nn/attention.h"
+#include "nn/fused.h"
+#include "tensor/runtime.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+constexpr int64_t kBatch = 32, kTokens = 78, kWidth = 128, kHeads = 4, kMlp = 256, kRank = 16;
+
+torch::Tensor input(std::vector<int64_t> shape) {
+  static const bool configured = (configure_runtime(0), torch::manual_seed(1), true);
+  (void)configured;
+  return torch::randn(shape);
+}
+torch::Tensor heads() {
+  return input({kBatch, kTokens, kHeads, kWidth / kHeads}).transpose(1, 2).requires_grad_();
+}
+torch::Tensor hidden(int64_t width = kWidth) {
+  return input({kBatch, kTokens, width}).requires_grad_();
+}
+
+void measure(benchmark::State& state, const std::vector<torch::Tensor>& learnt,
+             const std::function<torch::Tensor()>& layer) {
+  const auto grad = torch::ones_like(layer()).contiguous();
+  for (auto _ : state) benchmark::DoNotOptimize(torch::autograd::grad({layer()}, learnt, {grad}, none, false, true));
+}
+
+void attention(benchmark::State& state, bool fused) {
+  const auto q = heads(), k = heads(), v = heads(), mask = torch::ones({kBatch, kTokens}, at::kBool);
+  measure(state, {q, k, v},
+          [&] { return join_heads((fused ? attend : attend_reference)(q, k, v, mask, /*causal=*/true)); });
+}
+
+void rotation(benchmark::State& state, bool fused) {
+  const auto x = heads();
+  const auto table = make_rotary(at::arange(kTokens).expand({kBatch, kTokens}), kWidth / kHeads, 10000, at::kFloat);
+  measure(state, {x}, [&] { return fused ? rotate(x, table) : rotate_reference(x, table); });
+}
+
+void norm(benchmark::State& state, bool fused) {
+  const auto x = hidden(), weight = torch::ones({kWidth});
+  measure(state, {x}, [&] { return (fused ? rms_norm : rms_norm_reference)(x, weight, 1e-6); });
+}
+
+void gate(benchmark::State& state, bool fused) {
+  const auto a = hidden(kMlp), b = hidden(kMlp);
+  measure(state, {a, b}, [&] { return (fused ? gated_silu : gated_silu_reference)(a, b); });
+}
+
+void linear(benchmark::State& state, bool fused) {
+  const auto x = hidden();
+  const LinearMap map{input({kWidth, kWidth}), {}, {}};
+  measure(state, {x}, [&] { return fused ? adapted_linears(x, {map})[0] : adapted_linear_reference(x, map); });
+}
+
+void queries_keys_values(benchmark::State& state, bool fused) {
+  const auto x = hidden();
+  std::vector<torch::Tensor> learnt = {x};
+  std::vector<LinearMap> maps;
+  for (int i = 0; i < 3; ++i) {
+    maps.push_back({input({kWidth, kWidth}), {}, {}});
+    if (i == 1) continue;  // keys have no expert
+    learnt.push_back(input({kRank, kWidth}).requires_grad_()),
+        learnt.push_back(input({kWidth, kRank}).requires_grad_());
+    maps.back().low_rank.push_back({learnt[learnt.size() - 2], learnt.back(), 2, {}});
+  }
+  measure(state, learnt, [&] {
+    if (!fused)
+      return adapted_linear_reference(x, maps[0]) + adapted_linear_reference(x, maps[1]) +
+             adapted_linear_reference(x, maps[2]);
+    const auto y = adapted_linears(x, maps);
+    return y[0] + y[1] + y[2];
+  });
+}
+
+// The minimum too: on a busy machine a thread that waits for a processor makes every mean a measure of the neighbours.
+double least(const std::vector<double>& v) {
+  return *std::min_element(v.begin(), v.end());
+}
+void often(benchmark::internal::Benchmark* b) {
+  b->Unit(benchmark::kMillisecond)->UseRealTime()->MinTime(0.01)->Repetitions(30);
+  b->ComputeStatistics("min", least)->ReportAggregatesOnly();
+}
+
+#define ASR_BOTH(layer)                                 \
+  BENCHMARK_CAPTURE(layer, plain, false)->Apply(often); \
+  BENCHMARK_CAPTURE(layer, fused, true)->Apply(often);
+ASR_BOTH(attention)
+ASR_BOTH(rotation)
+ASR_BOTH(norm)
+ASR_BOTH(gate)
+ASR_BOTH(linear)
+ASR_BOTH(queries_keys_values)
+
+}  // namespace
+}  // namespace asr

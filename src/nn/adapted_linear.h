@@ -1,0 +1,33 @@
+// Linear maps with low-rank experts as ONE autograd node: y = x W^T + b + sum_e s_e (x A_e^T) B_e^T. Several maps of
+// the same x (q, k and v; gate and up) share a node too, so that the gradient of x is accumulated inside the products.
+// Frozen tensors get no gradient and cost none. Rows are split over our own threads with a single-threaded BLAS under
+// them: for these shapes OpenBLAS's threads were no faster than one (docs/performance.md).
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+namespace asr {
+
+struct LowRank {
+  torch::Tensor a, b;   // [r, in], [out, r]
+  double scale = 1;     // alpha / r
+  torch::Tensor input;  // what A reads where that is not x itself, such as x after dropout; else undefined
+};
+
+struct LinearMap {
+  torch::Tensor weight, bias;  // [out, in]; [out] or undefined
+  std::vector<LowRank> low_rank;
+};
+
+// x [..., in] -> one [..., out] a map.
+std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::vector<LinearMap>& maps);
+
+// One map with at most one expert; a and b undefined for none.
+torch::Tensor adapted_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                             const torch::Tensor& a, const torch::Tensor& b, double scale);
+
+torch::Tensor adapted_linear_reference(const torch::Tensor& x, const LinearMap& map);
+
+}  // namespace asr

@@ -1,0 +1,74 @@
+// Rotary positions: the table once a forward pass, the turn as one autograd function whose backward is the turn back.
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "nn/attention.h"
+#include "nn/layer_kernels.h"
+#include "tensor/torch_compat.h"
+
+namespace asr {
+namespace {
+
+torch::Tensor turn(const torch::Tensor& x, const torch::Tensor& cosine, const torch::Tensor& sine, float direction) {
+  const auto from = x.stride(3) == 1 ? x : x.contiguous();
+  const int64_t batch = x.size(0), heads = x.size(1), tokens = x.size(2), width = x.size(3);
+  const auto out = torch::empty({batch, tokens, heads, width}, x.options().requires_grad(false));
+  const int64_t step = cosine.size(0) == 1 ? 0 : cosine.stride(0);
+  const float *c = cosine.data_ptr<float>(), *s = sine.data_ptr<float>(), *start = from.data_ptr<float>();
+  float* to = out.data_ptr<float>();
+  at::parallel_for(0, batch * tokens, rows_per_task(heads * width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = i / tokens, t = i % tokens, angle = b * step + t * (width / 2);
+      layer_kernels().row.rotate(start + b * from.stride(0) + t * from.stride(2), from.stride(1),
+                                 static_cast<int>(heads), static_cast<int>(width), c + angle, s + angle, direction,
+                                 to + i * heads * width);
+    }
+  });
+  return out.transpose(1, 2);
+}
+
+struct RotateFunction : torch::autograd::Function<RotateFunction> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& cosine, const torch::Tensor& sine) {
+    context->save_for_backward({cosine, sine});
+    return turn(x, cosine, sine, 1);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    refuse_second_derivative("fused rotation");
+    const auto saved = context->get_saved_variables();
+    return {turn(grads[0], saved[0], saved[1], -1), torch::Tensor(), torch::Tensor()};
+  }
+};
+
+}  // namespace
+
+RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, double theta, at::ScalarType type) {
+  check(head_dim % 2 == 0, "rotary positions need an even head width; it is ", head_dim);
+  const int64_t half = head_dim / 2;
+  // Positions expanded over the batch are one row; its angles are computed once. In double: late positions turn far.
+  const auto rows = positions.size(0) > 1 && positions.stride(0) == 0 ? positions.narrow(0, 0, 1) : positions;
+  const auto options = at::TensorOptions().dtype(at::kDouble).device(positions.device());
+  const auto speed = (at::arange(half, options) * (-std::log(theta) / static_cast<double>(half))).exp();
+  const auto angle = rows.to(at::kDouble).unsqueeze(-1) * speed;  // [B, T, d / 2]
+  return {angle.cos().to(type).contiguous(), angle.sin().to(type).contiguous()};
+}
+
+torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table) {
+  if (has_kernel(x) && has_kernel(table.cosine)) return RotateFunction::apply(x, table.cosine, table.sine);
+  return rotate_reference(x, table);
+}
+
+torch::Tensor rotate_reference(const torch::Tensor& x, const RotaryTable& table) {
+  const int64_t half = x.size(3) / 2;
+  const auto cosine = table.cosine.unsqueeze(1), sine = table.sine.unsqueeze(1);
+  const auto a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
+  return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 3);
+}
+
+torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions, double theta) {
+  return rotate(x, make_rotary(positions, x.size(3), theta, x.scalar_type()));
+}
+
+}  // namespace asr
