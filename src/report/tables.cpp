@@ -53,9 +53,9 @@ void add_run_notes(const ComparisonTable& table, std::vector<std::string>& out) 
     out.push_back("One run each: no spread over seeds or orders is known.");
     return;
   }
-  out.push_back(
-      cat("Mean±standard deviation over n runs, with the 95 % bootstrap interval low..high of that mean over those runs (",
-          kResamples, " resamples, fixed seed; none for n = 1)."));
+  out.push_back(cat(
+      "Mean±standard deviation over n runs, with the 95 % bootstrap interval low..high of that mean over those runs (",
+      kResamples, " resamples, fixed seed; none for n = 1)."));
   if (fewest_of_several < 6) out.push_back("Intervals over fewer than six runs are narrower than they should be.");
 }
 
