@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::string> kOrder = {"base",   "io",      "tensor",  "spectral", "nn",    "attention", "backbones",
                                          "skills", "streams", "metrics", "methods",  "train", "report",    "cli"};
-const std::vector<std::string> kTorchFree = {"base", "io", "skills", "streams", "metrics"};
+const std::vector<std::string> kTorchFree = {"base", "io", "skills", "streams", "metrics", "report"};
 
 int rank_of(const std::string& folder) {
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), folder) - kOrder.begin());

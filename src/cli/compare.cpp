@@ -1,0 +1,67 @@
+// asr compare: tables over finished runs, with intervals and paired differences against a baseline.
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "report/compare.h"
+#include "report/tables.h"
+
+namespace asr {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string format = "text", against, metrics;
+};
+
+std::string rendered(const Comparison& comparison, const std::string& format) {
+  if (format == "markdown") return markdown_tables(comparison);
+  if (format == "latex") return latex_tables(comparison);
+  if (format == "csv") return csv_table(comparison);
+  return text_tables(comparison);
+}
+
+void compare(const Arguments& arguments, const Common& common) {
+  CompareOptions options;
+  options.against = arguments.against;
+  if (!arguments.metrics.empty()) options.metrics = parse_metric_list(arguments.metrics);
+  const auto set = load_runs(arguments.runs);
+  const auto comparison = compare_runs(set, options);
+  if (common.json)
+    print_json(comparison_json(comparison));
+  else
+    std::cout << rendered(comparison, arguments.format);
+  // CSV has no room for them; the other formats end with these lines.
+  if (!common.json && arguments.format == "csv")
+    for (const auto& line : comparison.skipped) log_warn("skipped: ", line);
+  if (set.out.empty()) return;
+  if (access(set.out.c_str(), W_OK) != 0)
+    return log_info(set.out, ": not writable; compare.md and compare.csv not written");
+  write_file_atomically(set.out + "/compare.md", markdown_tables(comparison));
+  write_file_atomically(set.out + "/compare.csv", csv_table(comparison));
+  log_info("written: ", set.out, "/compare.md and compare.csv");
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("compare", "tables over runs: means, intervals, differences to a baseline");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("RUN", arguments->runs, "output folders of asr run, or method folders in them")->required();
+  command->add_option("--format", arguments->format, "text | markdown | latex | csv")
+      ->check(CLI::IsMember({"text", "markdown", "latex", "csv"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
+      ->type_name("LABEL");
+  command->add_option("--metric", arguments->metrics, "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT)")
+      ->type_name("LIST");
+  command->callback([arguments, &common] { compare(*arguments, common); });
+}
+
+}  // namespace asr

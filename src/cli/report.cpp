@@ -1,0 +1,53 @@
+// asr report: one HTML file over finished runs, with tables and figures.
+#include <iostream>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/version.h"
+#include "report/compare.h"
+#include "report/page.h"
+
+namespace asr {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string output, against;
+};
+
+void report(const Arguments& arguments, const Common& common) {
+  const auto set = load_runs(arguments.runs);
+  check(!arguments.output.empty() || !set.out.empty(),
+        "several folders, or a method folder, were named; say where the ", "report goes with -o FILE.html");
+  const std::string path = arguments.output.empty() ? set.out + "/report.html" : arguments.output;
+  CompareOptions options;
+  options.against = arguments.against;
+  const auto comparison = compare_runs(set, options);
+  const std::string page = report_page(set, comparison, version_text());
+  write_file_atomically(path, page);
+  for (const auto& line : comparison.skipped) log_warn("skipped: ", line);
+  if (common.json)
+    print_json({{"report", path}, {"runs", set.runs.size()}, {"bytes", page.size()}, {"skipped", comparison.skipped}});
+  else
+    std::cout << set.runs.size() << (set.runs.size() == 1 ? " run" : " runs") << " -> " << path << " ("
+              << human_bytes(static_cast<double>(page.size())) << ")\n";
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("report", "one HTML file over runs: tables, score matrices, curves, attention");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("RUN", arguments->runs, "output folders of asr run, or method folders in them")->required();
+  command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")
+      ->type_name("FILE");
+  command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
+      ->type_name("LABEL");
+  command->callback([arguments, &common] { report(*arguments, common); });
+}
+
+}  // namespace asr

@@ -1,0 +1,143 @@
+// stages/AA/analysis.safetensors: spectra of the skills and example images with their attention.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/safetensors.h"
+#include "report/json_file.h"
+#include "report/run_files.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+template <class T>
+void append_as_double(ByteSpan data, std::vector<double>& out) {
+  for (size_t at = 0; at + sizeof(T) <= data.size; at += sizeof(T)) {
+    T value;  // copied: nothing promises alignment
+    std::memcpy(&value, data.data + at, sizeof(T));
+    out.push_back(static_cast<double>(value));
+  }
+}
+
+struct Table {
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+};
+
+Table read_table(const Safetensors& file, const std::string& name, size_t rank) {
+  const auto& view = file.at(name);
+  check(view.shape.size() == rank, file.path, ": '", name, "' has ", view.shape.size(), " dimensions, expected ", rank);
+  Table out{view.shape, {}};
+  switch (view.dtype) {
+    case Dtype::F32:
+      append_as_double<float>(view.data, out.values);
+      break;
+    case Dtype::F64:
+      append_as_double<double>(view.data, out.values);
+      break;
+    case Dtype::I64:
+      append_as_double<int64_t>(view.data, out.values);
+      break;
+    case Dtype::I32:
+      append_as_double<int32_t>(view.data, out.values);
+      break;
+    default:
+      fail(file.path, ": '", name, "' is ", dtype_name(view.dtype), "; expected F32, F64, I32 or I64");
+  }
+  for (double value : out.values) check(std::isfinite(value), file.path, ": '", name, "' holds NaN or infinite values");
+  return out;
+}
+
+json metadata_list(const Safetensors& file, const char* key) {
+  const auto place = file.metadata.find(key);
+  check(place != file.metadata.end(), file.path, ": metadata '", key, "' is missing");
+  json list = json::parse(place->second, nullptr, false);
+  check(list.is_array(), file.path, ": metadata '", key, "' is not a JSON list");
+  return list;
+}
+
+std::vector<double> row_of(const Table& table, int64_t row) {
+  const auto begin = table.values.begin() + row * table.shape[1];
+  return {begin, begin + table.shape[1]};
+}
+
+void read_skills(const Safetensors& file, StageAnalysis& out) {
+  const auto skill = read_table(file, "skill", 1), count = read_table(file, "count", 1);
+  const auto radial = read_table(file, "radial", 2), angular = read_table(file, "angular", 2);
+  const json names = metadata_list(file, "skill_names");
+  const int64_t n = skill.shape[0];
+  check(count.shape[0] == n && radial.shape[0] == n && angular.shape[0] == n, file.path,
+        ": 'skill', 'count', 'radial' and 'angular' differ in length");
+  for (int64_t i = 0; i < n; ++i) {
+    const double index = skill.values[i];
+    check(index >= 0 && index < static_cast<double>(names.size()) && names[static_cast<size_t>(index)].is_string(),
+          file.path, ": skill ", index, " has no name in metadata 'skill_names'");
+    if (count.values[i] <= 0) continue;
+    out.skills[names[static_cast<size_t>(index)].get<std::string>()] = {row_of(radial, i), row_of(angular, i)};
+  }
+}
+
+void read_overlays(const Safetensors& file, StageAnalysis& out) {
+  const auto* images = file.find("overlay.image");
+  if (!images || !file.find("overlay.map")) return;
+  const auto maps = read_table(file, "overlay.map", 3);
+  check(images->dtype == Dtype::U8 && images->shape.size() == 4 && images->shape[3] == 3, file.path,
+        ": 'overlay.image' must be U8 [n, height, width, 3]");
+  const json words = metadata_list(file, "overlay");
+  const int64_t n = images->shape[0];
+  check(maps.shape[0] == n && words.size() == static_cast<size_t>(n), file.path,
+        ": 'overlay.image', 'overlay.map' and metadata 'overlay' differ in length");
+  const size_t pixels = n ? images->data.size / static_cast<size_t>(n) : 0;
+  const size_t cells = n ? maps.values.size() / static_cast<size_t>(n) : 0;
+  if (pixels == 0 || cells == 0) return;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const JsonFields fields(words[i], cat(file.path, ": metadata 'overlay'[", i, "]"));
+    Overlay o;
+    o.question = fields.text("question"), o.answer = fields.text("answer"), o.prediction = fields.text("prediction");
+    o.task = fields.text("task"), o.functional = fields.texts("functional");
+    o.height = static_cast<int>(images->shape[1]), o.width = static_cast<int>(images->shape[2]);
+    o.map_height = static_cast<int>(maps.shape[1]), o.map_width = static_cast<int>(maps.shape[2]);
+    o.image.assign(images->data.data + i * pixels, images->data.data + (i + 1) * pixels);
+    o.map.assign(maps.values.begin() + static_cast<ptrdiff_t>(i * cells),
+                 maps.values.begin() + static_cast<ptrdiff_t>((i + 1) * cells));
+    out.overlays.push_back(std::move(o));
+  }
+}
+
+std::map<int64_t, fs::path> analysis_files(const Run& run) {
+  std::map<int64_t, fs::path> out;
+  const fs::path folder = fs::path(run.folder) / "stages";
+  if (!fs::is_directory(folder)) return out;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    int64_t stage = 0;
+    const auto file = entry.path() / "analysis.safetensors";
+    if (parse_int(entry.path().filename().string(), stage) && fs::exists(file)) out[stage] = file;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<int64_t> analysed_stages(const Run& run) {
+  std::vector<int64_t> out;
+  for (const auto& [stage, path] : analysis_files(run)) out.push_back(stage);
+  return out;
+}
+
+StageAnalysis read_analysis(const Run& run, int64_t stage, bool with_overlays) {
+  const auto file = read_safetensors(analysis_files(run).at(stage).string());
+  StageAnalysis out;
+  out.stage = stage;
+  read_skills(file, out);
+  if (with_overlays) read_overlays(file, out);
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,175 @@
+#include "report/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/sample_difference.h"
+
+namespace asr {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Means of tasks are only comparable over the same tasks, and a matrix only over the same order of them.
+void check_tasks(const std::vector<const Run*>& runs) {
+  const auto sorted = [](std::vector<std::string> tasks) {
+    std::sort(tasks.begin(), tasks.end());
+    return tasks;
+  };
+  std::map<int64_t, const Run*> first_of_order;
+  for (const Run* run : runs) {
+    const auto shown = [](const Run* r) { return cat(r->folder, " (", printable(join(r->tasks, ", "), 300), ")"); };
+    check(sorted(run->tasks) == sorted(runs[0]->tasks), "runs on ", run->stream,
+          " differ in their tasks: ", shown(runs[0]), " and ", shown(run), "; compare them separately");
+    if (run->joint()) continue;
+    const Run* other = first_of_order.emplace(run->order, run).first->second;
+    check(run->tasks == other->tasks, "both are order ", run->order,
+          " but their tasks stand in another order: ", shown(other), " and ", shown(run), "; compare them separately");
+  }
+}
+
+// Forgetting has no meaning where all tasks are learnt at once; a zero there would look like a perfect score.
+double score_shown(const Run& run, const std::string& metric) {
+  const bool undefined = run.joint() && metric != "AP" && metric != "Last";
+  return undefined ? kUnknown : run.score(metric);
+}
+
+Group make_group(std::vector<const Run*> runs, const std::vector<std::string>& metrics, ComparisonTable& table) {
+  std::sort(runs.begin(), runs.end(),
+            [](const Run* a, const Run* b) { return std::tie(a->order, a->seed) < std::tie(b->order, b->seed); });
+  Group group;
+  group.label = runs[0]->label, group.joint = runs[0]->joint();
+  for (const Run* run : runs) {
+    if (run->replay_free != runs[0]->replay_free)
+      table.notes.push_back("runs of '" + group.label + "' differ in replay_free; shown as not replay-free");
+    group.replay_free = group.replay_free && run->replay_free;
+  }
+  for (const auto& metric : metrics) {
+    std::vector<double> values;
+    for (const Run* run : runs) values.push_back(score_shown(*run, metric));
+    group.scores.push_back(spread_of(values));
+  }
+  group.runs = std::move(runs);
+  return group;
+}
+
+// The untrained model: every run measured it, mostly with the same result, so an interval over runs would say nothing.
+Group zero_shot_group(const std::vector<const Run*>& runs, const std::vector<std::string>& metrics) {
+  std::vector<double> values;
+  for (const Run* run : runs) values.push_back(run->score("zero_shot"));
+  Group group;
+  group.label = "zero-shot", group.zero_shot = true;
+  Spread spread = spread_of(values);
+  if (!(spread.deviation > 0.005)) spread.deviation = kUnknown;
+  spread.interval = {};
+  for (const auto& metric : metrics) group.scores.push_back(metric == "AP" || metric == "Last" ? spread : Spread());
+  return group;
+}
+
+std::vector<std::pair<const Run*, const Run*>> pairs_of(const Group& group, const Group& baseline) {
+  std::vector<std::pair<const Run*, const Run*>> out;
+  for (const Run* run : group.runs)
+    for (const Run* base : baseline.runs)
+      if (run->seed == base->seed && run->order == base->order) out.emplace_back(run, base);
+  return out;
+}
+
+Difference make_difference(const Group& group, const Group& baseline, const std::vector<std::string>& metrics,
+                           ComparisonTable& table) {
+  const auto pairs = pairs_of(group, baseline);
+  Difference out;
+  out.label = group.label, out.pairs = static_cast<int>(pairs.size());
+  out.intervals.resize(metrics.size());
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    std::vector<double> values;
+    for (const auto& [run, base] : pairs)
+      values.push_back(score_shown(*run, metrics[m]) - score_shown(*base, metrics[m]));
+    const Spread spread = spread_of(values);
+    out.mean.push_back(spread.mean);
+    if (pairs.size() >= 3 && spread.n == out.pairs) out.intervals[m] = spread.interval, out.over = IntervalOver::pairs;
+  }
+  if (pairs.empty())
+    table.notes.push_back(
+        cat("'", group.label, "' shares no seed and order with '", baseline.label, "': no difference is given"));
+  const auto ap = std::find(metrics.begin(), metrics.end(), "AP");
+  if (pairs.empty() || pairs.size() >= 3 || ap == metrics.end()) return out;
+  const auto samples = sample_difference(pairs);
+  if (!samples.note.empty()) table.notes.push_back(cat("'", group.label, "': ", samples.note));
+  if (samples.interval.known()) {
+    out.over = IntervalOver::samples;
+    out.intervals[static_cast<size_t>(ap - metrics.begin())] = samples.interval;
+  }
+  return out;
+}
+
+const Group* find_group(const ComparisonTable& table, const std::string& label) {
+  for (const auto& group : table.groups)
+    if (group.label == label && !group.zero_shot) return &group;
+  return nullptr;
+}
+
+void add_differences(ComparisonTable& table, const CompareOptions& options) {
+  const std::string wanted = options.against.empty() ? "vanilla" : options.against;
+  const Group* baseline = find_group(table, wanted);
+  if (!baseline) {
+    if (!options.against.empty())
+      table.notes.push_back(cat("no complete run of '", wanted, "' here: no differences are given"));
+    return;
+  }
+  table.against = wanted;
+  for (const auto& group : table.groups)
+    if (!group.zero_shot && group.label != wanted)
+      table.differences.push_back(make_difference(group, *baseline, options.metrics, table));
+}
+
+ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOptions& options) {
+  ComparisonTable table;
+  table.stream = runs[0]->stream, table.backbone = runs[0]->backbone;
+  check_tasks(runs);
+  std::map<std::string, std::vector<const Run*>> labels;
+  for (const Run* run : runs) labels[run->label].push_back(run);
+  const auto zero_shot = zero_shot_group(runs, options.metrics);
+  const auto known = [](const Spread& spread) { return spread.n > 0; };
+  if (std::any_of(zero_shot.scores.begin(), zero_shot.scores.end(), known)) table.groups.push_back(zero_shot);
+  const std::string first = options.against.empty() ? "vanilla" : options.against;
+  const auto rank = [&](const std::string& label) { return label == first ? 0 : labels[label][0]->joint() ? 2 : 1; };
+  for (int wanted = 0; wanted < 3; ++wanted)
+    for (const auto& [label, members] : labels)
+      if (rank(label) == wanted) table.groups.push_back(make_group(members, options.metrics, table));
+  add_differences(table, options);
+  return table;
+}
+
+}  // namespace
+
+Comparison compare_runs(const RunSet& set, const CompareOptions& options) {
+  Comparison out{options.metrics, {}, set.skipped, set.notes};
+  std::map<std::pair<std::string, std::string>, std::vector<const Run*>> tables;
+  std::vector<std::string> labels;
+  for (const auto& run : set.runs) tables[{run.stream, run.backbone}].push_back(&run), labels.push_back(run.label);
+  check(options.against.empty() || std::count(labels.begin(), labels.end(), options.against) > 0, "--against ",
+        printable(options.against), ": no complete run has this label", did_you_mean(options.against, labels));
+  for (const auto& [key, runs] : tables) out.tables.push_back(make_table(runs, options));
+  return out;
+}
+
+std::vector<std::string> parse_metric_list(const std::string& text) {
+  static const std::vector<std::string> known = {"AP", "AF", "AF_vqacl", "Last", "Avg", "BWT", "MFT"};
+  std::vector<std::string> out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string name = text.substr(begin, end - begin);
+    check(std::count(known.begin(), known.end(), name) > 0, "--metric ", printable(text), ": '", printable(name),
+          "' is not a score", did_you_mean(name, known));
+    if (std::count(out.begin(), out.end(), name) == 0) out.push_back(name);
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,58 @@
+// Which method is better, by how much, and how sure one can be: means and intervals over runs, and paired differences
+// against a baseline. Nothing here hides a number; what a figure does not cover is said in a note.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/intervals.h"
+#include "report/run.h"
+
+namespace asr {
+
+struct CompareOptions {
+  std::vector<std::string> metrics = {"AP", "AF", "Avg", "BWT", "MFT"};
+  std::string against;  // label of the baseline; empty: vanilla where present
+};
+
+// All runs of one label on one stream and backbone; also the line "zero-shot", which has no runs of its own.
+struct Group {
+  std::string label;
+  bool replay_free = true, joint = false, zero_shot = false;
+  std::vector<const Run*> runs;  // by order, then seed
+  std::vector<Spread> scores;    // one a metric
+};
+
+enum class IntervalOver { nothing, pairs, samples };
+
+// A label minus the baseline, over the runs that share seed and order.
+struct Difference {
+  std::string label;
+  int pairs = 0;
+  IntervalOver over = IntervalOver::nothing;
+  std::vector<double> mean;         // one a metric
+  std::vector<Interval> intervals;  // over samples: AP alone
+};
+
+// One stream and backbone.
+struct ComparisonTable {
+  std::string stream, backbone;
+  std::vector<Group> groups;  // zero-shot, the baseline, the others by name, joint
+  std::string against;        // empty: no differences
+  std::vector<Difference> differences;
+  std::vector<std::string> notes;
+};
+
+struct Comparison {
+  std::vector<std::string> metrics;
+  std::vector<ComparisonTable> tables;
+  std::vector<std::string> skipped, notes;
+};
+
+// The runs must outlive the result.
+Comparison compare_runs(const RunSet& set, const CompareOptions& options);
+
+// "AP,AF" as the command line gives it; an unknown name is an error with the nearest.
+std::vector<std::string> parse_metric_list(const std::string& text);
+
+}  // namespace asr

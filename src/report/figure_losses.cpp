@@ -1,0 +1,83 @@
+// The terms of the loss over training steps, one panel a method, thinned by averaging neighbours.
+#include <algorithm>
+#include <cmath>
+
+#include "report/chart.h"
+#include "report/figures.h"
+#include "report/markup.h"
+#include "report/run_files.h"
+#include "report/svg.h"
+
+namespace asr {
+namespace {
+
+constexpr size_t kPoints = 200;
+
+// Means over equal runs of lines; never across a stage's beginning, where the loss jumps.
+Series thinned(const LossLog& log, const std::vector<double>& values) {
+  Series out;
+  const size_t bucket = (values.size() + kPoints - 1) / kPoints;
+  auto boundary = log.boundaries.begin();
+  for (size_t begin = 0; begin < values.size();) {
+    while (boundary != log.boundaries.end() && *boundary <= log.step[begin]) ++boundary;
+    double sum = 0, steps = 0;
+    size_t count = 0, end = begin;
+    for (; end < values.size() && end < begin + bucket; ++end) {
+      if (boundary != log.boundaries.end() && log.step[end] >= *boundary) break;
+      steps += log.step[end];
+      if (std::isfinite(values[end])) sum += values[end], ++count;
+    }
+    out.x.push_back(steps / static_cast<double>(end - begin));
+    out.y.push_back(count ? sum / static_cast<double>(count) : NAN);
+    begin = end;
+  }
+  return out;
+}
+
+// "loss" first, then the task's term, then the others by name; a total that is the task's term alone says nothing more.
+std::vector<std::string> terms_of(const LossLog& log) {
+  std::vector<std::string> out;
+  for (const char* first : {"loss", "task_loss"})
+    if (log.losses.count(first)) out.push_back(first);
+  for (const auto& [key, values] : log.losses)
+    if (key != "loss" && key != "task_loss") out.push_back(key);
+  if (out.size() == 2 && out[1] == "task_loss") out.pop_back();
+  return out;
+}
+
+}  // namespace
+
+std::string figure_losses(const ComparisonTable& table) {
+  std::vector<std::string> terms;  // in the order met, so that a term has one colour in all panels
+  std::string panels, absent;
+  for (const auto& [group, unused] : styled_groups(table)) {
+    const auto log = read_loss_log(first_run(*group));
+    if (log.step.empty()) {
+      absent += missing("Not shown for " + group->label + ": its log.jsonl is absent or has no training line.");
+      continue;
+    }
+    Chart chart;
+    chart.title = "Training losses of " + group->label;
+    chart.width = 330, chart.height = 180, chart.largest = 460, chart.boundaries = log.boundaries;
+    chart.x_label = "step";
+    for (const auto& term : terms_of(log)) {
+      const auto place = std::find(terms.begin(), terms.end(), term);
+      const int style = static_cast<int>(place - terms.begin());
+      if (place == terms.end()) terms.push_back(term);
+      auto series = thinned(log, log.losses.at(term));
+      series.style = style;
+      chart.series.push_back(std::move(series));
+    }
+    panels += "<figure><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) + "</figure>\n";
+  }
+  if (panels.empty()) return absent;
+  std::vector<std::pair<std::string, int>> names;
+  for (size_t i = 0; i < terms.size(); ++i) names.emplace_back(terms[i], static_cast<int>(i));
+  return legend(names) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent +
+         "<p class=\"note\">loss is the sum that is trained on. Neighbouring steps are averaged; vertical lines begin "
+         "a "
+         "stage." +
+         of_which_run(table) + "</p>\n";
+}
+
+}  // namespace asr

@@ -1,0 +1,105 @@
+// Score matrices as heat maps: row = after which stage, column = task. One map a label and order, mean over seeds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "report/colors.h"
+#include "report/figures.h"
+#include "report/markup.h"
+#include "report/svg.h"
+
+namespace asr {
+namespace {
+
+constexpr double kCellWidth = 38, kCellHeight = 23, kLeft = 84;
+
+struct HeatRow {
+  std::string name;
+  std::vector<double> values;
+  int newest;  // column just learnt, or -1
+};
+
+std::vector<double> mean_row(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> out(rows[0].size(), NAN);
+  for (size_t b = 0; b < out.size(); ++b) {
+    std::vector<double> values;
+    for (const auto& row : rows) values.push_back(row[b]);
+    out[b] = spread_of(values).mean;
+  }
+  return out;
+}
+
+std::vector<HeatRow> heat_rows(const std::vector<const Run*>& runs) {
+  std::vector<HeatRow> out;
+  std::vector<std::vector<double>> rows;
+  for (const Run* run : runs)
+    if (!run->matrix.zero_shot.empty()) rows.push_back(run->matrix.zero_shot);
+  if (!rows.empty()) out.push_back({"zero-shot", mean_row(rows), -1});
+  for (int a = 0; a < runs[0]->matrix.stages(); ++a) {
+    rows.clear();
+    for (const Run* run : runs) rows.push_back(run->matrix.rows[a]);
+    if (runs[0]->joint())
+      out.push_back({"all at once", mean_row(rows), -1});
+    else
+      out.push_back({fmt::format("{} {}", a + 1, runs[0]->tasks[a]), mean_row(rows), a});
+  }
+  return out;
+}
+
+void draw_cell(Svg& svg, double x, double y, double value, bool newest) {
+  if (!std::isfinite(value)) return;
+  const Rgb color = cell_color(value / 100);
+  svg.rect(x + 0.5, y + 0.5, kCellWidth - 1, kCellHeight - 1,
+           fmt::format("fill=\"{}\"{}", hex(color), newest ? " class=\"newest\"" : ""));
+  const std::string text = value >= 99.95 ? "100" : fmt::format("{:.1f}", value);
+  svg.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, text, "cell",
+           fmt::format("style=\"fill:{}\"", text_color_on(color)));
+}
+
+std::string heat_map(const std::vector<const Run*>& runs, const std::string& name) {
+  const auto rows = heat_rows(runs);
+  const auto& tasks = runs[0]->tasks;
+  size_t longest = 0;
+  for (const auto& task : tasks) longest = std::max(longest, shortened(task, 14).size());
+  const double top = 14 + 4.6 * static_cast<double>(longest), tilt = 3.6 * static_cast<double>(longest);
+  const double width = kLeft + kCellWidth * static_cast<double>(tasks.size()) + std::max(4.0, tilt - kCellWidth / 2);
+  Svg svg(width, top + kCellHeight * static_cast<double>(rows.size()) + 4, "Score matrix of " + name, width * 1.15);
+  for (size_t b = 0; b < tasks.size(); ++b) {
+    const double x = kLeft + kCellWidth * (static_cast<double>(b) + 0.5);
+    svg.text(x, top - 5, shortened(tasks[b], 14), "tick",
+             fmt::format("transform=\"rotate(-50 {} {})\"", coordinate(x), coordinate(top - 5)));
+  }
+  for (size_t a = 0; a < rows.size(); ++a) {
+    const double y = top + kCellHeight * static_cast<double>(a);
+    svg.text(kLeft - 5, y + kCellHeight / 2 + 4, shortened(rows[a].name, 13), "tick end");
+    for (size_t b = 0; b < tasks.size(); ++b)
+      draw_cell(svg, kLeft + kCellWidth * static_cast<double>(b), y, rows[a].values[b],
+                static_cast<int>(b) == rows[a].newest);
+  }
+  return "<div class=\"scroll\" style=\"--least:" + coordinate(width * 0.85) + "px\">" + svg.done() + "</div>";
+}
+
+}  // namespace
+
+std::string figure_score_matrices(const ComparisonTable& table) {
+  std::string out =
+      "<p class=\"note\">Row: after this stage (its task was learnt last, outlined). Column: score on "
+      "this task. Tasks not yet learnt are blank. The colours run from 0 to 100 in every map.</p>\n"
+      "<div class=\"grid wide\">\n";
+  for (const auto& [group, style] : styled_groups(table)) {
+    std::map<int64_t, std::vector<const Run*>> orders;
+    for (const Run* run : group->runs) orders[run->order].push_back(run);
+    for (const auto& [order, runs] : orders) {
+      std::string name = group->label;
+      if (orders.size() > 1) name += fmt::format(", order {}", order);
+      if (runs.size() > 1) name += fmt::format(", mean of {} runs", runs.size());
+      out += "<figure><figcaption>" + escaped(name) + "</figcaption>" + heat_map(runs, name) + "</figure>\n";
+    }
+  }
+  return out + "</div>\n";
+}
+
+}  // namespace asr

@@ -1,0 +1,52 @@
+// What a method carries from one stage to the next, and its cost in time.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+#include "report/figures.h"
+#include "report/markup.h"
+
+namespace asr {
+namespace {
+
+double mean_cost(const Group& group, double RunCost::*field) {
+  std::vector<double> values;
+  for (const Run* run : group.runs) values.push_back(run->cost.*field);
+  return spread_of(values).mean;
+}
+
+std::string cell(const std::string& text) {
+  return "<td>" + escaped(text) + "</td>";
+}
+
+std::string row_of(const Group& group) {
+  const auto value = [&](double RunCost::*field, auto format) {
+    const double mean = mean_cost(group, field);
+    return cell(std::isfinite(mean) ? format(mean) : std::string("not recorded"));
+  };
+  const auto count = [](double n) { return fmt::format("{:.0f}", n); };
+  const auto duration = [](double s) { return human_duration(s); };
+  return "<tr><th scope=\"row\">" + escaped(group.label) + "</th>" +
+         cell(group.replay_free ? "no" : "yes: not replay-free") +
+         value(&RunCost::stored_bytes, [](double bytes) { return human_bytes(bytes); }) +
+         value(&RunCost::adapter_parameters, count) +
+         value(&RunCost::step_ms, [](double ms) { return fmt::format("{:.1f} ms", ms); }) +
+         value(&RunCost::train_seconds, duration) + value(&RunCost::eval_seconds, duration) + "</tr>\n";
+}
+
+}  // namespace
+
+std::string figure_storage(const ComparisonTable& table) {
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">label</th><th scope=\"col\">keeps old data</th>"
+      "<th scope=\"col\">stored between stages</th><th scope=\"col\">adapter parameters</th><th scope=\"col\">a "
+      "step</th>"
+      "<th scope=\"col\">training</th><th scope=\"col\">evaluation</th></tr></thead><tbody>\n";
+  for (const auto& [group, style] : styled_groups(table)) out += row_of(*group);
+  return out +
+         "</tbody></table></div>\n<p class=\"note\">Means over runs. Stored bytes are what the method itself needs "
+         "in the next stage, beside the adapter; <code>asr audit</code> lists them.</p>\n";
+}
+
+}  // namespace asr

@@ -1,0 +1,33 @@
+#include "report/figures.h"
+
+#include <algorithm>
+
+namespace asr {
+
+const std::vector<FigureEntry>& all_figures() {
+  static const std::vector<FigureEntry> figures = {
+#define FIGURE(name, title) {title, figure_##name},
+#include "report/figures.def"
+#undef FIGURE
+  };
+  return figures;
+}
+
+std::vector<StyledGroup> styled_groups(const ComparisonTable& table) {
+  std::vector<StyledGroup> out;
+  for (const auto& group : table.groups)
+    if (!group.zero_shot) out.push_back({&group, static_cast<int>(out.size())});
+  return out;
+}
+
+const Run& first_run(const Group& group) {
+  return *group.runs[0];
+}
+
+std::string of_which_run(const ComparisonTable& table) {
+  const auto several = [](const Group& group) { return group.runs.size() > 1; };
+  const bool any = std::any_of(table.groups.begin(), table.groups.end(), several);
+  return any ? " Of several runs of a label, the one of the lowest order and seed is shown." : "";
+}
+
+}  // namespace asr

@@ -1,0 +1,126 @@
+#include "report/run_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/json_file.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// Lays the lines of a log on one axis of steps. The counter may begin anew in every stage, and a resumed run repeats
+// the steps since its checkpoint: the later line is the one that counts.
+class LogAxis {
+ public:
+  explicit LogAxis(LossLog& log) : log_(log) {}
+
+  void add(const JsonFields& fields, const json& line) {
+    const double count = static_cast<double>(fields.integer("current_steps")), stage = fields.number_or_nan("stage");
+    const double step = count + offset_of(std::isnan(stage) ? 0 : stage, count);
+    while (!log_.step.empty() && log_.step.back() >= step) log_.step.pop_back();
+    log_.step.push_back(step);
+    for (auto& [key, values] : log_.losses) values.resize(log_.step.size() - 1), values.push_back(kUnknown);
+    for (const auto& [key, value] : line.items())
+      if (key == "loss" || ends_with(key, "_loss")) {
+        auto& values = log_.losses[key];
+        values.resize(log_.step.size(), kUnknown);
+        values.back() = fields.number_or_nan(key.c_str());
+      }
+  }
+
+  void finish() {
+    for (const auto& [stage, start] : starts_)
+      if (stage != starts_.begin()->first) log_.boundaries.push_back(start.first);
+  }
+
+ private:
+  struct Start {
+    double first, offset;
+  };
+
+  double offset_of(double stage, double count) {
+    starts_.erase(starts_.upper_bound(stage), starts_.end());  // a resumed run does those stages again
+    const double last = log_.step.empty() ? 0 : log_.step.back();
+    const double before = starts_.empty() ? 0 : starts_.rbegin()->second.offset;
+    const double offset = before + count <= last ? last : before;
+    return starts_.emplace(stage, Start{offset + count, offset}).first->second.offset;
+  }
+
+  LossLog& log_;
+  std::map<double, Start> starts_;  // by stage
+};
+
+// "stage-03-task-01.jsonl" -> 3, 1; false for any other name.
+bool parse_prediction_name(const std::string& name, int64_t& stage, int64_t& task) {
+  const size_t middle = name.find("-task-");
+  if (name.rfind("stage-", 0) != 0 || middle == std::string::npos || !ends_with(name, ".jsonl")) return false;
+  return parse_int(name.substr(6, middle - 6), stage) &&
+         parse_int(name.substr(middle + 6, name.size() - middle - 12), task);
+}
+
+std::map<std::string, double> read_predictions(const std::string& path, std::string& problem) {
+  std::map<std::string, double> out;
+  for_each_json_line(path, [&](const json& line, const std::string& place) {
+    const auto id = line.find("question_id");
+    check(id != line.end(), place, ": key 'question_id' is missing");
+    const double score = JsonFields(line, place).number_or_nan("score");
+    check(score >= 0 && score <= 1, place, ": 'score' must be a number in 0..1");
+    if (!out.emplace(id->dump(), score).second) problem = place + ": question_id stands twice";
+  });
+  return out;
+}
+
+}  // namespace
+
+LossLog read_loss_log(const Run& run) {
+  LossLog log;
+  const std::string path = run.folder + "/log.jsonl";
+  if (!fs::exists(path)) return log;
+  LogAxis axis(log);
+  for_each_json_line(path, [&](const json& line, const std::string& place) {
+    if (line.contains("loss")) axis.add(JsonFields(line, place), line);  // others report evaluation
+  });
+  axis.finish();
+  return log;
+}
+
+Predictions read_last_predictions(const Run& run) {
+  Predictions out;
+  const fs::path folder = fs::path(run.folder) / "predictions";
+  std::map<int64_t, std::map<int64_t, std::string>> stages;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      int64_t stage = 0, task = 0;
+      if (parse_prediction_name(entry.path().filename().string(), stage, task)) stages[stage][task] = entry.path();
+    }
+  if (stages.empty() || stages.rbegin()->first == 0) {
+    out.problem = run.folder + ": has no predictions";
+    return out;
+  }
+  const auto& last = stages.rbegin()->second;
+  for (size_t task = 1; task <= run.tasks.size(); ++task) {
+    const auto place = last.find(static_cast<int64_t>(task));
+    if (place == last.end()) {
+      out.problem =
+          cat(run.folder, ": has no predictions of task '", printable(run.tasks[task - 1]), "' after the last stage");
+      return out;
+    }
+    out.tasks.push_back(read_predictions(place->second, out.problem));
+  }
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,270 @@
+// The formats: terminal, Markdown, LaTeX, CSV and JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/tables.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+
+// Characters, not bytes: every byte of UTF-8 but the continuations.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, size_t width, bool left) {
+  const std::string space(width > width_of(text) ? width - width_of(text) : 0, ' ');
+  return left ? text + space : space + text;
+}
+
+std::string text_line(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) line += (i ? "  " : "") + padded(cells[i], widths[i], i == 0);
+  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+std::string text_grid(const Grid& grid) {
+  std::vector<size_t> widths;
+  for (const auto& name : grid.header) widths.push_back(width_of(name));
+  for (const auto& row : grid.rows)
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max({widths[i], width_of(row[i].value), width_of(row[i].detail)});
+  std::string out = text_line(grid.header, widths);
+  for (const auto& row : grid.rows) {
+    std::vector<std::string> values, details;
+    for (const auto& cell : row) values.push_back(cell.value), details.push_back(cell.detail);
+    out += text_line(values, widths);
+    const bool any = std::any_of(details.begin(), details.end(), [](const std::string& d) { return !d.empty(); });
+    if (any) out += text_line(details, widths);
+  }
+  return out;
+}
+
+// Broken at spaces to 80 columns; further lines are indented under the first.
+std::string wrapped(const std::string& text) {
+  std::string out, line = "-";
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (width_of(line) + 1 + width_of(word) > 80 && line.size() > 1) out += line + "\n", line = " ";
+    line += " " + word;
+    begin = end + 1;
+  }
+  return out + line + "\n";
+}
+
+std::string replaced(const std::string& text, const std::string& special, const char* const* replacements) {
+  std::string out;
+  for (char c : text) {
+    const size_t place = special.find(c);
+    out += place == std::string::npos ? std::string(1, c) : replacements[place];
+  }
+  return out;
+}
+
+std::string markdown_escaped(const std::string& text) {
+  static const char* const replacements[] = {"\\|", "\\*", "\\_", "&lt;", "\\`", "\\["};
+  return replaced(text, "|*_<`[", replacements);
+}
+
+std::string markdown_grid(const Grid& grid) {
+  std::string out = "|", rule = "|";
+  for (size_t i = 0; i < grid.header.size(); ++i)
+    out += " " + markdown_escaped(grid.header[i]) + " |", rule += i == 0 ? "---|" : "---:|";
+  out += "\n" + rule + "\n";
+  for (const auto& row : grid.rows) {
+    out += "|";
+    for (const auto& cell : row)
+      out += " " + markdown_escaped(cell.value) + (cell.detail.empty() ? "" : " (" + cell.detail + ")") + " |";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string latex_escaped(const std::string& text) {
+  static const char* const replacements[] = {"\\&",
+                                             "\\%",
+                                             "\\$",
+                                             "\\#",
+                                             "\\_",
+                                             "\\{",
+                                             "\\}",
+                                             "\\textasciitilde{}",
+                                             "\\textasciicircum{}",
+                                             "\\textbackslash{}"};
+  std::string out = replaced(text, "&%$#_{}~^\\", replacements);
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"±", "$\\pm$"}, {"†", "$\\dagger$"}})
+    for (size_t at = 0; (at = out.find(from, at)) != std::string::npos; at += to.size())
+      out.replace(at, from.size(), to);
+  return out;
+}
+
+// A minus sign in text mode would print as a hyphen.
+std::string latex_number(const std::string& text) {
+  std::string out = latex_escaped(text);
+  if (!out.empty() && out[0] == '-' && out.size() > 1) out = "$-$" + out.substr(1);
+  return out;
+}
+
+std::string latex_grid(const Grid& grid) {
+  std::string out = "\\begin{tabular}{l" + std::string(grid.header.size() - 1, 'r') + "}\n\\toprule\n";
+  const auto line = [&out](const std::vector<std::string>& cells) { out += join(cells, " & ") + " \\\\\n"; };
+  std::vector<std::string> header;
+  for (const auto& name : grid.header) header.push_back(latex_escaped(name));
+  line(header);
+  out += "\\midrule\n";
+  for (const auto& row : grid.rows) {
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < row.size(); ++i)
+      cells.push_back((i == 0 ? latex_escaped(row[i].value) : latex_number(row[i].value)) +
+                      (row[i].detail.empty() ? "" : " {\\scriptsize [" + latex_escaped(row[i].detail) + "]}"));
+    line(cells);
+  }
+  return out + "\\bottomrule\n\\end{tabular}\n";
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "";
+}
+
+const char* name_of(IntervalOver over) {
+  return over == IntervalOver::pairs ? "pairs" : over == IntervalOver::samples ? "samples" : "";
+}
+
+const Difference* difference_of(const ComparisonTable& table, const Group& group) {
+  for (const auto& difference : table.differences)
+    if (difference.label == group.label && !group.zero_shot) return &difference;
+  return nullptr;
+}
+
+std::string csv_difference(const ComparisonTable& table, const Difference* d, size_t m) {
+  if (!d) return ",,,,,,";
+  const auto& interval = d->intervals[m];
+  return fmt::format("{},{},{},{},{},{},{}", csv_field(table.against), d->pairs, csv_number(d->mean[m]),
+                     csv_number(interval.low), csv_number(interval.high), interval.known() ? name_of(d->over) : "",
+                     interval.known() ? (interval.excludes_zero() ? "1" : "0") : "");
+}
+
+json number_json(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json group_json(const Comparison& comparison, const Group& group) {
+  json scores = json::object(), seeds = json::array();
+  for (size_t m = 0; m < comparison.metrics.size(); ++m) {
+    const auto& s = group.scores[m];
+    scores[comparison.metrics[m]] = {{"n", s.n},
+                                     {"mean", number_json(s.mean)},
+                                     {"deviation", number_json(s.deviation)},
+                                     {"low", number_json(s.interval.low)},
+                                     {"high", number_json(s.interval.high)}};
+  }
+  for (const Run* run : group.runs) seeds.push_back({{"seed", run->seed}, {"order", run->order}, {"run", run->folder}});
+  return {{"label", group.label}, {"replay_free", group.replay_free}, {"runs", seeds}, {"scores", scores}};
+}
+
+json difference_json(const Comparison& comparison, const Difference& d) {
+  json scores = json::object();
+  for (size_t m = 0; m < comparison.metrics.size(); ++m)
+    scores[comparison.metrics[m]] = {{"mean", number_json(d.mean[m])},
+                                     {"low", number_json(d.intervals[m].low)},
+                                     {"high", number_json(d.intervals[m].high)},
+                                     {"excludes_zero", d.intervals[m].excludes_zero()}};
+  return {{"label", d.label}, {"pairs", d.pairs}, {"interval_over", name_of(d.over)}, {"scores", scores}};
+}
+
+}  // namespace
+
+std::string text_tables(const Comparison& comparison) {
+  std::string out;
+  for (const auto& table : comparison.tables) {
+    const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
+    out += cat(out.empty() ? "" : "\n", printable(scores.caption, 78), "\n\n", text_grid(scores));
+    if (!differences.rows.empty()) out += cat("\n", differences.caption, "\n\n", text_grid(differences));
+    out += "\n";
+    for (const auto& note : footnotes(comparison, table)) out += wrapped(note);
+  }
+  for (const auto& note : comparison.notes) out += wrapped(note);
+  for (const auto& line : comparison.skipped) out += "skipped: " + line + "\n";
+  return out;
+}
+
+std::string markdown_tables(const Comparison& comparison) {
+  std::string out;
+  for (const auto& table : comparison.tables) {
+    const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
+    out += cat(out.empty() ? "" : "\n", "## ", markdown_escaped(scores.caption), "\n\n", markdown_grid(scores));
+    if (!differences.rows.empty())
+      out += cat("\n### ", markdown_escaped(differences.caption), "\n\n", markdown_grid(differences));
+    out += "\n";
+    for (const auto& note : footnotes(comparison, table)) out += "- " + markdown_escaped(note) + "\n";
+  }
+  for (const auto& note : comparison.notes) out += "- " + markdown_escaped(note) + "\n";
+  for (const auto& line : comparison.skipped) out += "- skipped: " + markdown_escaped(line) + "\n";
+  return out;
+}
+
+std::string latex_tables(const Comparison& comparison) {
+  std::string out;
+  const auto comment = [&out](const std::string& text) { out += "% " + printable(text, 2000) + "\n"; };
+  for (const auto& table : comparison.tables) {
+    const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
+    comment(scores.caption);
+    out += latex_grid(scores);
+    if (!differences.rows.empty()) comment(differences.caption), out += latex_grid(differences);
+    for (const auto& note : footnotes(comparison, table)) comment(note);
+  }
+  for (const auto& note : comparison.notes) comment(note);
+  for (const auto& line : comparison.skipped) comment("skipped: " + line);
+  return out;
+}
+
+std::string csv_table(const Comparison& comparison) {
+  std::string out =
+      "stream,backbone,label,replay_free,metric,n,mean,deviation,low,high,against,pairs,difference,difference_low,"
+      "difference_high,interval_over,excludes_zero\n";
+  for (const auto& table : comparison.tables)
+    for (const auto& group : table.groups)
+      for (size_t m = 0; m < comparison.metrics.size(); ++m) {
+        const auto& s = group.scores[m];
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(table.stream), csv_field(table.backbone),
+                           csv_field(group.label), group.replay_free ? 1 : 0, comparison.metrics[m], s.n,
+                           csv_number(s.mean), csv_number(s.deviation), csv_number(s.interval.low),
+                           csv_number(s.interval.high), csv_difference(table, difference_of(table, group), m));
+      }
+  return out;
+}
+
+json comparison_json(const Comparison& comparison) {
+  json tables = json::array();
+  for (const auto& table : comparison.tables) {
+    json groups = json::array(), differences = json::array();
+    for (const auto& group : table.groups) groups.push_back(group_json(comparison, group));
+    for (const auto& difference : table.differences) differences.push_back(difference_json(comparison, difference));
+    tables.push_back({{"stream", table.stream},
+                      {"backbone", table.backbone},
+                      {"groups", groups},
+                      {"against", table.against},
+                      {"differences", differences},
+                      {"notes", footnotes(comparison, table)}});
+  }
+  return {{"metrics", comparison.metrics},
+          {"tables", tables},
+          {"skipped", comparison.skipped},
+          {"notes", comparison.notes}};
+}
+
+}  // namespace asr

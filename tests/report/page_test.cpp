@@ -1,0 +1,176 @@
+// The report page: complete, self-contained, escaped, and honest about what is missing.
+#include "report/page.h"
+
+#include <cmath>
+
+#include "report/chart.h"
+#include "report/colors.h"
+#include "report/figures.h"
+#include "report/markup.h"
+#include "report/svg.h"
+#include "tests/support/run_folder.h"
+
+namespace asr {
+namespace {
+
+FabricatedRun run_of(const std::string& label, int64_t seed = 0) {
+  FabricatedRun run;
+  run.label = label, run.method = label, run.seed = seed;
+  return run;
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++count;
+  return count;
+}
+
+// Every element that is opened is closed, in order; enough to catch a forgotten end tag.
+std::string first_imbalance(const std::string& html) {
+  std::vector<std::string> open;
+  for (size_t at = 0; (at = html.find('<', at)) != std::string::npos; ++at) {
+    const size_t end = html.find('>', at);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" \n", 1) - (tag[0] == '/'));
+    if (tag[0] == '!' || tag.back() == '/' || name == "meta" || name == "img" || name == "br") continue;
+    if (tag[0] != '/') {
+      open.push_back(name);
+      continue;
+    }
+    if (open.empty() || open.back() != name)
+      return "</" + name + "> closes " + (open.empty() ? "nothing" : open.back());
+    open.pop_back();
+  }
+  return open.empty() ? "" : "<" + open.back() + "> is not closed";
+}
+
+class Page : public testing::Test {
+ protected:
+  std::string page() {
+    set = load_runs({folder.path()});
+    comparison = compare_runs(set, {});
+    return report_page(set, comparison, "asr <test>");
+  }
+  TemporaryFolder folder;
+  RunSet set;
+  Comparison comparison;
+};
+
+TEST(Markup, Escapes) {
+  EXPECT_EQ(escaped("<a href=\"x\">&'\x01\x7f"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+  EXPECT_EQ(shortened("größer", 3), "grö…");
+  EXPECT_EQ(shortened("größe", 5), "größe");
+}
+
+TEST(Markup, Base64OfTheStandard) {  // RFC 4648, section 10
+  const char* plain[] = {"", "f", "fo", "foo", "foob", "fooba", "foobar"};
+  const char* coded[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(base64(plain[i]), coded[i]);
+  EXPECT_EQ(base64(std::string("\0\xff\xfe", 3)), "AP/+");
+}
+
+TEST(Colors, TextIsReadableOnEveryCell) {
+  const auto linear = [](uint8_t channel) {
+    const double c = channel / 255.0;
+    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  double before = 1;
+  for (int i = 0; i <= 100; ++i) {
+    const Rgb color = cell_color(i / 100.0);
+    const double luminance = 0.2126 * linear(color.r) + 0.7152 * linear(color.g) + 0.0722 * linear(color.b);
+    const bool white = std::string(text_color_on(color)) == "#fff";
+    EXPECT_GE(white ? 1.05 / (luminance + 0.05) : (luminance + 0.05) / 0.05, 4.5) << i;
+    EXPECT_LE(luminance, before) << "lightness alone tells the value";
+    before = luminance;
+  }
+}
+
+TEST(Svg, TicksAndCoordinates) {
+  EXPECT_EQ(nice_ticks(0, 100, 5), (std::vector<double>{0, 20, 40, 60, 80, 100}));
+  EXPECT_EQ(nice_ticks(1, 3, 6), (std::vector<double>{1, 1.5, 2, 2.5, 3}));
+  EXPECT_EQ(nice_ticks(2, 2, 6), (std::vector<double>{2}));
+  EXPECT_EQ(coordinate(3.0), "3");
+  EXPECT_EQ(coordinate(-0.01), "0");
+  EXPECT_EQ(coordinate(NAN), "0");
+}
+
+TEST(Charts, SurviveAwkwardData) {
+  Chart chart;
+  for (const std::vector<double>& y : {std::vector<double>{}, {NAN, NAN}, {5}, {5, 5}, {1e30, -1e30}, {INFINITY, 1}}) {
+    Series series;
+    for (size_t i = 0; i < y.size(); ++i) series.x.push_back(static_cast<double>(i));
+    series.y = y, series.markers = true;
+    chart.series = {series};
+    const auto svg = draw(chart);
+    EXPECT_EQ(svg.find("nan"), std::string::npos);
+    EXPECT_EQ(svg.find("inf"), std::string::npos);
+    EXPECT_EQ(first_imbalance(svg), "");
+  }
+}
+
+TEST_F(Page, IsCompleteAndSelfContained) {
+  for (int64_t seed = 0; seed < 2; ++seed)
+    for (const char* label : {"vanilla", "asr"}) write_run(folder.path(), run_of(label, seed));
+  auto joint = run_of("joint");
+  joint.rows = {{80, 80, 80}}, joint.replay_free = false;
+  write_run(folder.path(), joint);
+  const auto html = page();
+  EXPECT_EQ(first_imbalance(html), "");
+  for (const auto& figure : all_figures()) EXPECT_CONTAINS(html, figure.title);
+  EXPECT_EQ(html.find("class=\"missing\""), std::string::npos);
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_EQ(html.find("http"), std::string::npos) << "no outside resource";
+  EXPECT_EQ(html.find("url("), std::string::npos);
+  EXPECT_EQ(html.find("nan"), std::string::npos);
+  EXPECT_CONTAINS(html, "c0ffee");
+  EXPECT_CONTAINS(html, "asr run " + (folder / "config.yaml"));
+  EXPECT_CONTAINS(html, "mean of 2 runs");
+  EXPECT_CONTAINS(html, "all at once");
+  EXPECT_CONTAINS(html, "class=\"band f0\"");
+  EXPECT_CONTAINS(html, "asr &lt;test&gt;");
+  EXPECT_CONTAINS(html, "yes: not replay-free");
+  EXPECT_EQ(html, page()) << "the same runs, the same bytes";
+}
+
+TEST_F(Page, QuestionsAreText) {
+  write_run(folder.path(), run_of("asr"));
+  const auto html = page();
+  EXPECT_CONTAINS(html, "How many &lt;b&gt;red&lt;/b&gt; circles &amp; squares?");
+  EXPECT_EQ(html.find("<b>red"), std::string::npos);
+  // Two examples, each as plain image and under the map of one method.
+  EXPECT_EQ(count_of(html, "data:image/png;base64,iVBOR"), 4u);
+}
+
+TEST_F(Page, UnseenCellsAreBlank) {
+  write_run(folder.path(), run_of("asr"));
+  page();
+  // Zero-shot 3, stages 1 + 2 + 3.
+  EXPECT_EQ(count_of(figure_score_matrices(comparison.tables[0]), "class=\"cell\""), 9u);
+}
+
+TEST_F(Page, SaysWhatIsMissing) {
+  auto bare = run_of("asr");
+  bare.log = bare.predictions = bare.analysis = false;
+  write_run(folder.path(), bare);
+  std::filesystem::remove(folder / "config.yaml");
+  std::filesystem::remove(folder / "fingerprint.json");
+  const auto html = page();
+  EXPECT_EQ(first_imbalance(html), "");
+  EXPECT_CONTAINS(html, "its log.jsonl is absent");
+  EXPECT_CONTAINS(html, "no stages/*/analysis.safetensors");
+  EXPECT_CONTAINS(html, "its last analysis has no examples");
+  EXPECT_CONTAINS(html, "No fingerprint");
+  EXPECT_CONTAINS(html, "No command can be given");
+}
+
+TEST_F(Page, MalformedFilesAreNamed) {
+  const auto run = write_run(folder.path(), run_of("asr"));
+  write_text(run + "/log.jsonl", "{\"loss\":1,\"current_steps\":1}\n{oops\n");
+  EXPECT_CONTAINS(error_of([&] { page(); }), "log.jsonl:2: is not valid JSON");
+  write_text(run + "/log.jsonl", "");
+  write_text(run + "/stages/03/analysis.safetensors", "short");
+  EXPECT_CONTAINS(error_of([&] { page(); }), "stages/03/analysis.safetensors");
+}
+
+}  // namespace
+}  // namespace asr
