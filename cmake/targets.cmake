@@ -7,10 +7,14 @@ if(ASR_HAVE_DANGLING_REFERENCE)
   list(APPEND ASR_WARNINGS -Wno-dangling-reference)  # g++ 13 takes every `const auto& x = f("text")` for one
 endif()
 
-# The torch-free folders are C++17, so that clang's fuzzers can parse them too.
+# The torch-free folders are C++17, so that clang's fuzzers can parse them too. WITHOUT names a subfolder that is a
+# library of its own.
 function(asr_plain_library folder)
-  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(arg_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "/src/${folder}/${arg_WITHOUT}/")
+  endif()
   add_library(asr_${folder} STATIC ${sources})
   target_compile_features(asr_${folder} PUBLIC cxx_std_17)
   target_compile_options(asr_${folder} PRIVATE ${ASR_WARNINGS})
@@ -18,10 +22,12 @@ function(asr_plain_library folder)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
 endfunction()
 
+# A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser.
 function(asr_torch_library folder)
   cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
-  add_library(asr_${folder} STATIC ${sources})
-  asr_use_torch(asr_${folder})
-  target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
+  string(REPLACE "/" "_" name ${folder})
+  add_library(asr_${name} STATIC ${sources})
+  asr_use_torch(asr_${name})
+  target_link_libraries(asr_${name} PUBLIC ${arg_DEPENDS})
 endfunction()
