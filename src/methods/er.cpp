@@ -33,7 +33,7 @@ class Er final : public Method {
     if (batch.features.defined()) {
       at::NoGradGuard no_grad;
       replay.features = model.encode_images(replay.pixels);
-      replay.pixels = {};
+      replay.pixels = torch::Tensor();
     }
     if (batch.reference_image.defined()) add_reference(replay, model);
     batch = join(batch, replay);
@@ -93,7 +93,7 @@ class Er final : public Method {
     visitor.text("texts", StateKind::question, texts);
     set.texts = texts_from_json(texts);
     set.length = lengths_of(set.mask);
-    set.features = {};
+    set.features = torch::Tensor();
   }
 
   int64_t buffer_size_ = 500;
