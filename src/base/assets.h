@@ -1,0 +1,12 @@
+// Small files that come with the program (trained parsers, backbones), found wherever it runs from.
+#pragma once
+
+#include <string>
+
+namespace asr {
+
+// The path of an asset: in the folder that the environment variable ASR_ASSETS names, in ../assets beside the
+// executable's folder, or in ./assets. An error lists the places.
+std::string find_asset(const std::string& name);
+
+}  // namespace asr

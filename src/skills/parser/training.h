@@ -1,0 +1,45 @@
+// Training the skill parser on labelled questions, fitting its temperature on held-out ones, and measuring it.
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+#include "skills/labelled_questions.h"
+#include "skills/parser/parser.h"
+
+namespace asr {
+
+// Called after every step with the loss of its batch.
+using WatchTraining = std::function<void(int64_t step, double loss)>;
+
+// Cross-entropy with AdamW; batches and dropped words are keyed by (seed, step). The temperature is then fitted on
+// `held_out`, if there are any: each question as it is and once more with words dropped as in training, since that is
+// what an unfamiliar wording looks like to the parser.
+SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
+                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch = {});
+
+// The temperature with the least negative log-likelihood, between 0.05 and 20. logits [N, S], labels [N] int64.
+double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels);
+
+struct SkillScore {
+  int64_t count = 0, predicted = 0, correct = 0;  // labelled so, answered so, both
+};
+
+struct ParserReport {
+  int64_t count = 0;
+  double accuracy = 0, log_likelihood = 0;  // fraction; mean of log p(label)
+  double calibration_error = 0;             // expected |accuracy - confidence| over 15 equal bins of confidence
+  double confidence = 0;                    // mean of the largest posterior
+  std::vector<SkillScore> skills;
+  struct Confusion {
+    int label = 0, answer = 0;
+    int64_t count = 0;
+  };
+  std::vector<Confusion> confusions;  // wrong answers, most frequent first
+};
+ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vector<int>& labels);
+ParserReport evaluate_parser(const SkillParser& parser, const std::vector<LabelledQuestion>& questions);
+
+}  // namespace asr
