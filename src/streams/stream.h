@@ -38,6 +38,7 @@ class Stream {
 struct StreamOptions {
   std::string name = "world-10";
   int64_t train = 1600, val = 300, image_size = 64;  // samples a task; pixels a side
+  int64_t tasks = 0;                                 // only the first so many; 0: all
 };
 
 std::unique_ptr<Stream> make_stream(const StreamOptions& options);

@@ -29,8 +29,12 @@ int64_t answer_tokens(const world::Task& task) {
 class WorldStream final : public Stream {
  public:
   explicit WorldStream(const StreamOptions& options) : options_(options), world_(world::stream(options.name)) {
-    for (const auto& task : world_.tasks)
+    check(options.tasks <= static_cast<int64_t>(world_.tasks.size()), "stream.tasks=", options.tasks, " but ",
+          world_.name, " has ", world_.tasks.size());
+    for (const auto& task : world_.tasks) {
+      if (options.tasks > 0 && static_cast<int64_t>(tasks_.size()) == options.tasks) break;
       tasks_.push_back({task.name, task.metric(), task.held_group >= 0, answer_tokens(task)});
+    }
   }
   const std::string& name() const override { return world_.name; }
   const std::vector<StreamTask>& tasks() const override { return tasks_; }
@@ -50,7 +54,7 @@ class WorldStream final : public Stream {
   }
   std::string fingerprint() const override {
     return cat(world_.name, ":v", world::kWorldVersion, ":", options_.train, ":", options_.val, ":",
-               options_.image_size);
+               options_.image_size, ":", options_.tasks);
   }
 
  private:

@@ -19,6 +19,7 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.name", stream.name, "which stream; see 'asr streams'");
   v("stream.train", stream.train, 1, 100000000, "training samples a task (built-in world)");
   v("stream.val", stream.val, 1, 100000000, "validation samples a task (built-in world)");
+  v("stream.tasks", stream.tasks, 0, 1000, "only the first so many tasks; 0: all");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");

@@ -43,10 +43,10 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
       check(stored["config"].contains(key) && stored["config"][key] == value, folder, ": holds runs with another '", key,
             "' (", stored["config"].contains(key) ? stored["config"][key].dump() : "none", ", now ", value.dump(),
             "); choose another output_dir");
-    check(stored.value("data", "") == fingerprint["data"], folder, ": holds runs on other data; choose another output_dir");
-    check(stored.value("model", "") == fingerprint["model"], folder,
+    check(stored.value("data", std::string()) == fingerprint["data"].get<std::string>(), folder, ": holds runs on other data; choose another output_dir");
+    check(stored.value("model", std::string()) == fingerprint["model"].get<std::string>(), folder,
           ": holds runs from another base model; choose another output_dir");
-    if (stored.value("version", "") != fingerprint["version"])
+    if (stored.value("version", std::string()) != fingerprint["version"].get<std::string>())
       log_warn(cat(folder, ": was begun with version ", stored.value("version", "?"), ", now ", request.version));
     return;
   }

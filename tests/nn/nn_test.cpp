@@ -60,7 +60,7 @@ TEST(Linear, ExpertsStartAtZeroAndCanBeSwitchedOff) {
   linear.experts[0].b.normal_();
   const auto expected = plain + x.matmul(linear.experts[0].a.t()).matmul(linear.experts[0].b.t()) * 2;
   EXPECT_TRUE(at::allclose(linear(x, {}), expected, 1e-5, 1e-6));
-  EXPECT_TRUE(at::equal(linear(x, Pass{false}), plain));
+  EXPECT_TRUE(at::equal(linear(x, Pass{0, nullptr}), plain));
 }
 
 }  // namespace

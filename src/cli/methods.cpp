@@ -1,0 +1,40 @@
+// asr methods | backbones | streams: what there is to choose from.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/command.h"
+#include "methods/method.h"
+#include "streams/world/world.h"
+
+namespace asr {
+namespace {
+
+void print_list(const std::vector<MethodInfo>& list, const char* key, const Common& common) {
+  if (common.json) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const auto& entry : list) out.push_back({{"name", entry.name}, {"summary", entry.summary}});
+    return print_json({{key, out}});
+  }
+  for (const auto& entry : list) std::cout << fmt::format("{:<14}{}\n", entry.name, entry.summary);
+}
+
+}  // namespace
+
+void add_methods_command(CLI::App& app, Common& common) {
+  app.add_subcommand("methods", "the methods that 'asr run' knows; join several with +")->callback([&common] {
+    print_list(method_infos(), "methods", common);
+  });
+  app.add_subcommand("backbones", "the backbones that can be trained")->callback([&common] {
+    print_list({{"tiny", "built in: visual tokens before the text, as LLaVA has it; sizes S, M, L"},
+                {"tiny_cross", "built in: explicit cross-attention to the visual tokens; sizes S, M, L"}},
+               "backbones", common);
+  });
+  app.add_subcommand("streams", "the streams that 'asr run' knows")->callback([&common] {
+    std::vector<MethodInfo> list;
+    for (const auto& s : world::streams()) list.push_back({s.name, s.summary});
+    print_list(list, "streams", common);
+  });
+}
+
+}  // namespace asr

@@ -1,0 +1,39 @@
+// A run small enough for a test: a random backbone of 32 pixels and three tasks of the world.
+#pragma once
+
+#include "backbones/tiny.h"
+#include "base/atomic_file.h"
+#include "streams/world/world.h"
+#include "tests/support/files.h"
+#include "train/runner.h"
+
+namespace asr {
+
+inline void write_small_model(const std::string& path, const std::string& kind = "tiny") {
+  auto config = tiny_config(kind, "S");
+  config.vision = {32, 8, 1, 32, 2, 64};
+  config.text.layers = 2, config.text.width = 32, config.text.heads = config.text.kv_heads = 2, config.text.mlp = 64;
+  config.size = "test";
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    const auto s = world::pretraining_sample(i);
+    texts.push_back(s.question.text), texts.push_back(s.question.answer);
+  }
+  TinyBackbone::random(config, WordTokenizer::from_texts(texts), 7)->save(path);
+}
+
+inline std::vector<Assignment> small_run(const std::string& model, const std::string& out, const std::string& method) {
+  const auto set = [](const std::string& key, const std::string& value) { return Assignment{key, value, "test"}; };
+  return {set("model_name_or_path", model), set("output_dir", out),         set("method", method),
+          set("stream.name", "world-10"),   set("stream.tasks", "3"),       set("stream.train", "24"),
+          set("stream.val", "8"),           set("stream.image_size", "32"), set("per_device_train_batch_size", "8"),
+          set("learning_rate", "0.01"),     set("attention.layers", "2"),   set("analysis.samples", "4"),
+          set("logging_steps", "1"),        set("er.buffer", "9"),          set("save_steps", "2"),
+          set("skills.parser", std::string(ASR_SOURCE_DIR) + "/assets/parser-world.safetensors")};
+}
+
+inline std::vector<std::string> run_small(std::vector<Assignment> assignments, bool resume = false) {
+  return run_all({resolve_run(assignments), resume, "test"});
+}
+
+}  // namespace asr

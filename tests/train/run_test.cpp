@@ -1,0 +1,210 @@
+// Every registered method passes the same contract: it runs, keeps what it says, and a run stopped anywhere and resumed
+// ends in the same bits as one that was not.
+#include <filesystem>
+
+#include "metrics/score_matrix.h"
+#include "tests/train/run_support.h"
+#include "train/audit.h"
+#include "train/checkpoint.h"
+#include "train/trainer.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What must not depend on where a run was stopped.
+std::string result_of(const std::string& folder) {
+  return read_text(folder + "/matrix.csv") + read_text(folder + "/adapter/adapter_model.safetensors") +
+         read_text(folder + "/memory.safetensors") + read_text(folder + "/predictions/stage-03-task-02.jsonl") +
+         read_text(folder + "/stages/03/kept.json") + read_text(folder + "/stages/02/analysis.safetensors");
+}
+
+class EveryMethod : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod,
+                         ::testing::Values("vanilla", "ewc", "lwf", "er", "asr", "asr+ewc", "asr+er+lwf"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
+
+TEST(Methods, AreAllInTheContractTest) {
+  std::set<std::string> tested = {"vanilla", "ewc", "lwf", "er", "asr", "joint"};
+  for (const auto& info : method_infos()) EXPECT_TRUE(tested.count(info.name)) << info.name;
+}
+
+TEST_P(EveryMethod, StopsAndResumesToTheSameBits) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const std::string method = GetParam();
+  const auto straight = run_small(small_run(folder / "model", folder / "straight", method));
+  ASSERT_EQ(straight.size(), 1u);
+  const auto matrix_path = straight[0] + "/matrix.csv";
+  std::vector<std::string> warnings;
+  EXPECT_EQ(parse_score_csv(read_text(matrix_path), matrix_path, warnings).stages(), 3);
+  EXPECT_TRUE(warnings.empty());
+
+  // Stopped after every single step, and once between stages: as a signal would.
+  std::string last;
+  for (int stop = 0; stop < 40; ++stop) {
+    stop_requested = 1;
+    last = error_of([&] { run_small(small_run(folder / "model", folder / "stopped", method), stop > 0); });
+    stop_requested = 0;
+    if (last.empty()) break;
+    EXPECT_CONTAINS(last, "--resume");
+  }
+  EXPECT_EQ(last, "") << "the run did not end";
+  EXPECT_TRUE(result_of(straight[0]) == result_of((folder / "stopped") + "/" + method));
+  EXPECT_LE(list_folder((folder / "stopped") + "/" + method + "/checkpoints").size(), 2u);
+}
+
+TEST_P(EveryMethod, KeepsWhatItDeclares) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto run = run_small(small_run(folder / "model", folder / "out", GetParam()))[0];
+  const auto audit = audit_run(run, 24);
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+  const std::string method = GetParam();
+  const bool keeps_data = method.find("er") != std::string::npos || method.find("lwf") != std::string::npos;
+  EXPECT_EQ(audit.replay_free, !keeps_data);
+  if (method == "vanilla") {
+    EXPECT_TRUE(audit.kept.empty());
+  }
+  if (method == "er") {
+    int found = 0;
+    for (const auto& item : audit.kept) found += !item.found.empty();
+    EXPECT_GE(found, 3);  // pictures, tokens and texts are all recognised
+  }
+}
+
+TEST(Audit, FindsASampleUnderAnInnocentName) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto run = run_small(small_run(folder / "model", folder / "out", "ewc"))[0];
+  auto checkpoint = load_latest_checkpoint(run + "/checkpoints");
+  StreamOptions options;
+  options.train = 24, options.val = 8, options.image_size = 32, options.tasks = 3;
+  const auto sample = make_stream(options)->sample(1, DataSplit::train, 5);
+  auto bytes = at::empty({static_cast<int64_t>(sample.pixels.size())}, at::kByte);
+  std::copy(sample.pixels.begin(), sample.pixels.end(), bytes.data_ptr<uint8_t>());
+  checkpoint->tensors.emplace_back("method.ewc.momentum", bytes);
+  checkpoint->state["kept"]["method.ewc.momentum"] = "statistics";
+  checkpoint->state["global_step"] = 1000;
+  save_checkpoint(run + "/checkpoints", *checkpoint, 2);
+  const auto audit = audit_run(run, 24);
+  ASSERT_EQ(audit.violations.size(), 1u);
+  EXPECT_CONTAINS(audit.violations[0], "method.ewc.momentum contains the image of world-10/color/train/5");
+}
+
+TEST(Runs, JointIsOneStageAndHasTheLastRow) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto run = run_small(small_run(folder / "model", folder / "out", "joint"))[0];
+  const auto text = read_text(run + "/matrix.csv");
+  EXPECT_CONTAINS(text, "\n0,");
+  EXPECT_CONTAINS(text, "\n3,");
+  const auto metrics = nlohmann::json::parse(read_text(run + "/metrics.json"));
+  EXPECT_TRUE(metrics["scores"]["AF"].is_null());
+  EXPECT_TRUE(metrics["complete"].get<bool>());
+}
+
+TEST(Runs, SeedsAndOrdersDifferAndRepeat) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto options = small_run(folder / "model", folder / "out", "vanilla");
+  options.push_back({"seeds", "[0, 3]", "test"}), options.push_back({"orders", "2", "test"});
+  const auto runs = run_small(options);
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_CONTAINS(runs[3], "vanilla-seed3-order1");
+  const auto adapter = [&](const std::string& run) { return read_text(run + "/adapter/adapter_model.safetensors"); };
+  EXPECT_NE(adapter(runs[0]), adapter(runs[1]));
+  EXPECT_NE(adapter(runs[0]), adapter(runs[2]));
+  options[1].value = folder / "again";
+  const auto again = run_small(options);
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(adapter(runs[i]) == adapter(again[i])) << i;
+}
+
+TEST(Runs, TheCrossBackboneAndTheClosedHeadTrainToo) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model", "tiny_cross");
+  auto options = small_run(folder / "model", folder / "out", "asr+lwf");
+  options.push_back({"head", "answers", "test"});
+  const auto run = run_small(options)[0];
+  // Every prediction is one of the stream's answers.
+  const auto line = nlohmann::json::parse(read_text(run + "/predictions/stage-03-task-01.jsonl").substr(0, read_text(run + "/predictions/stage-03-task-01.jsonl").find('\n')));
+  EXPECT_FALSE(line["text"].get<std::string>().empty());
+}
+
+TEST(Runs, RefuseOtherPeoplesFoldersAndBadOptions) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto options = small_run(folder / "model", folder / "out", "vanilla");
+  run_small(options);
+  EXPECT_CONTAINS(error_of([&] { run_small(options); }), "use --resume");
+  auto other = options;
+  other.push_back({"learning_rate", "0.5", "test"});
+  EXPECT_CONTAINS(error_of([&] { run_small(other, true); }), "another 'learning_rate'");
+  write_text(folder / "file", "x");
+  fs::create_directory(folder / "full");
+  write_text(folder / "full/thesis.tex", "years of work");
+  other = options, other[1].value = folder / "full";
+  EXPECT_CONTAINS(error_of([&] { run_small(other); }), "is not empty and no run of ours");
+  EXPECT_EQ(read_text(folder / "full/thesis.tex"), "years of work");
+  other = options, other[1].value = folder / "file";
+  EXPECT_NE(error_of([&] { run_small(other); }), "");
+  const auto message = [&](const std::string& key, const std::string& value) {
+    auto list = small_run(folder / "model", folder / "new", "vanilla");
+    list.push_back({key, value, "--set"});
+    return error_of([&] { run_small(list); });
+  };
+  EXPECT_CONTAINS(message("method", "asr+asr"), "twice");
+  EXPECT_CONTAINS(message("method", "ews"), "did you mean 'ewc'");
+  EXPECT_CONTAINS(message("method", "joint+ewc"), "cannot be combined");
+  EXPECT_CONTAINS(message("learning_rat", "1"), "did you mean 'learning_rate'");
+  EXPECT_CONTAINS(message("lambda", "1"), "did you mean 'ewc.lambda'");
+  EXPECT_CONTAINS(message("seeds", "[1, x]"), "is not a whole number");
+  EXPECT_CONTAINS(message("seeds", "[1, 1]"), "stands twice");
+  EXPECT_CONTAINS(message("stream.name", "world-11"), "did you mean 'world-10'");
+  EXPECT_CONTAINS(message("stream.image_size", "64"), "set stream.image_size=32");
+  EXPECT_CONTAINS(message("attention.layers", "9"), "has 2 layers");
+  EXPECT_CONTAINS(message("device", "tpu"), "use cpu or cuda");
+  EXPECT_CONTAINS(message("label", "../x"), "cannot be the name of a folder");
+  EXPECT_FALSE(fs::exists(folder / "x"));
+}
+
+TEST(Runs, ADamagedCheckpointFallsBackToTheOneBefore) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto straight = run_small(small_run(folder / "model", folder / "straight", "asr"))[0];
+  stop_requested = 1;
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NE(error_of([&] { run_small(small_run(folder / "model", folder / "out", "asr"), i > 0); }), "");
+  stop_requested = 0;
+  const auto checkpoints = (folder / "out") + "/asr/checkpoints";
+  const auto names = list_folder(checkpoints);
+  ASSERT_EQ(names.size(), 2u);
+  const auto steps = [](const std::string& name) { return std::stoi(name.substr(name.find('-') + 1)); };
+  const auto newest = checkpoints + "/" + (steps(names[0]) > steps(names[1]) ? names[0] : names[1]) + "/state.safetensors";
+  auto bytes = read_text(newest);
+  bytes[bytes.size() / 2] ^= 1;
+  write_text(newest, bytes);
+  run_small(small_run(folder / "model", folder / "out", "asr"), true);
+  EXPECT_TRUE(result_of(straight) == result_of((folder / "out") + "/asr"));
+}
+
+TEST(Runs, ALossThatIsNotANumberStopsAndNamesTheBatch) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto options = small_run(folder / "model", folder / "out", "vanilla");
+  for (auto& o : options)
+    if (o.key == "learning_rate") o.value = "10";
+  options.push_back({"max_grad_norm", "0", "test"}), options.push_back({"lora_alpha", "1e6", "test"});
+  const auto message = error_of([&] { run_small(options); });
+  EXPECT_CONTAINS(message, "the loss is");
+  EXPECT_CONTAINS(message, "batch of world-10/");
+  EXPECT_TRUE(load_latest_checkpoint((folder / "out") + "/vanilla/checkpoints").has_value());
+}
+
+}  // namespace
+}  // namespace asr
