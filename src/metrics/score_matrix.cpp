@@ -7,46 +7,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/csv.h"
 
 namespace asr {
 namespace {
 
 constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
-// Fields may be quoted, with "" for a quote; a task name may hold a comma that way.
-std::vector<std::string> split_csv_line(const std::string& line, const std::string& place) {
-  std::vector<std::string> fields;
-  std::string field;
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted) {
-      if (c != '"')
-        field += c;
-      else if (i + 1 < line.size() && line[i + 1] == '"')
-        field += '"', ++i;
-      else {
-        quoted = false;
-        const size_t next = line.find_first_not_of(" \t\r", i + 1);
-        check(next == std::string::npos || line[next] == ',', place, ": text after the closing quote of a field");
-      }
-    } else if (c == '"' && trimmed(field).empty()) {
-      field.clear(), quoted = true;
-    } else if (c == ',') {
-      fields.push_back(trimmed(field)), field.clear();
-    } else {
-      field += c;
-    }
-  }
-  check(!quoted, place, ": a quoted field does not end on this line");
-  fields.push_back(trimmed(field));
-  return fields;
-}
 
 double parse_cell(const std::string& text, const std::string& place, const std::string& task) {
   if (text.empty()) return kEmpty;
@@ -68,7 +34,7 @@ std::vector<Line> non_empty_lines(const std::string& text, const std::string& pa
   for (size_t begin = first; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
-    if (!trimmed(line).empty()) out.push_back({line, cat(path, ":", number)});
+    if (!trim_field(line).empty()) out.push_back({line, cat(path, ":", number)});
     begin = end + 1;
   }
   return out;
