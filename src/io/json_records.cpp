@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLongestSniff = 1 << 20;  // a first line longer than this is a document, not a record
+constexpr size_t kLongestSniff = 1 << 20;
 
 const char* begin_of(ByteSpan bytes) {
   return reinterpret_cast<const char*>(bytes.data);
@@ -22,7 +22,10 @@ std::string reason(const json::parse_error& error) {
   const std::string text = error.what();
   const size_t column = text.find("column ");
   const size_t colon = text.find(": ", column == std::string::npos ? 0 : column);
-  return printable(colon == std::string::npos ? text : text.substr(colon + 2), 160);
+  std::string out = printable(colon == std::string::npos ? text : text.substr(colon + 2), 160);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return out;
 }
 
 [[noreturn]] void fail_at(ByteSpan bytes, size_t byte, const std::string& path, size_t first_line,
@@ -89,16 +92,23 @@ void read_document(ByteSpan bytes, const std::string& path, const JsonRecordUse&
   }
 }
 
-// JSON lines: the first line is a whole object, and it is followed by more or is a record itself.
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+// JSON lines: the first line is closed, and another object follows or it is a record itself. A whole benchmark may be
+// written on one line, so a long one is not tried.
 bool is_lines(ByteSpan bytes) {
-  const char* begin = begin_of(bytes);
+  const char *begin = begin_of(bytes), *const stop = begin + bytes.size;
   const void* found = std::memchr(begin, '\n', bytes.size);
-  const char* end = found ? static_cast<const char*>(found) : begin + bytes.size;
+  const char* end = found ? static_cast<const char*>(found) : stop;
+  const char* next = std::find_if_not(end, stop, is_blank);
+  while (end > begin && is_blank(end[-1])) --end;
+  if (end[-1] != '}') return false;
+  if (next != stop) return *next != ',' && *next != '"' && *next != '}' && *next != ']';  // the document goes on
   if (static_cast<size_t>(end - begin) > kLongestSniff) return false;
-  const auto first = json::parse(begin, end, nullptr, false);
-  if (!first.is_object()) return false;
-  const bool more = std::any_of(end, begin + bytes.size, [](char c) { return !std::strchr(" \t\r\n", c) || !c; });
-  return more || first.contains("question_id");
+  const auto only = json::parse(begin, end, nullptr, false);
+  return only.is_object() && only.contains("question_id");
 }
 
 }  // namespace
@@ -125,8 +135,7 @@ void read_lines(ByteSpan bytes, const std::function<void(const std::string&, siz
 void read_json_records(ByteSpan marked, const std::string& path, const JsonRecordUse& use) {
   const ByteSpan bytes = skip_mark(marked);
   size_t first = 0;
-  while (first < bytes.size && std::strchr(" \t\r\n", static_cast<char>(bytes.data[first])) && bytes.data[first])
-    ++first;
+  while (first < bytes.size && is_blank(static_cast<char>(bytes.data[first]))) ++first;
   check(first < bytes.size, path, ": is empty; expected JSON lines");
   const bool object = bytes.data[first] == '{';
   if (object && is_lines({bytes.data + first, bytes.size - first}))

@@ -100,26 +100,21 @@ void add_prediction(const JsonRecord& record, Rows& out) {
 
 // NExT-QA: a header with video, qid, answer and type; the question's id is "video_qid".
 void read_nextqa_csv(ByteSpan bytes, Rows& out) {
-  std::vector<std::string> header;
-  const auto column = [&](const std::string& name) {
-    const auto found = std::find(header.begin(), header.end(), name);
-    check(found != header.end(), out.path, ": has no column '", name,
-          "'; expected JSON lines or a CSV file with video, qid, answer and type");
-    return static_cast<size_t>(found - header.begin());
-  };
+  const char* const names[] = {"video", "qid", "answer", "type"};
+  size_t width = 0, column[4] = {};
   read_lines(bytes, [&](const std::string& line, size_t number) {
     const std::string place = cat(out.path, ":", number);
     const auto fields = split_csv_line(line, place);
-    if (header.empty()) {
-      header = fields;
-      return;
+    if (width > 0) {
+      check(fields.size() == width, place, ": has ", fields.size(), " fields but the header has ", width);
+      return out.add({fields[column[0]] + "_" + fields[column[1]], place, "", {fields[column[2]]}, fields[column[3]]});
     }
-    check(fields.size() == header.size(), place, ": has ", fields.size(), " fields but the header has ", header.size());
-    out.add({fields[column("video")] + "_" + fields[column("qid")],
-             place,
-             "",
-             {fields[column("answer")]},
-             fields[column("type")]});
+    width = fields.size();
+    for (size_t i = 0; i < 4; ++i) {
+      column[i] = static_cast<size_t>(std::find(fields.begin(), fields.end(), names[i]) - fields.begin());
+      check(column[i] < width, place, ": has no column '", names[i],
+            "'; expected JSON lines or a CSV file with video, qid, answer and type");
+    }
   });
 }
 

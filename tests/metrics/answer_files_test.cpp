@@ -85,8 +85,8 @@ TEST(AnswerFiles, BadFilesNamePlaceAndId) {
   EXPECT_CONTAINS(refusal("{\"text\":\"x\"}\n{\"text\":\"x\"}\n", kTruth), "/p:1: has no 'question_id'");
   EXPECT_CONTAINS(refusal("{\"question_id\":1,\"text\":null}", kTruth), "'text' must be a string, found null");
   EXPECT_CONTAINS(refusal("{\"question_id\":1.5,\"text\":\"x\"}", kTruth), "'question_id' must be a string");
-  EXPECT_CONTAINS(refusal("{\"question_id\":1,\"text\":NaN}", kTruth), "/p:1:26: not valid JSON");
-  EXPECT_CONTAINS(refusal("{\"question_id\":1,\"text\":\"\xff\"}", kTruth), "/p:1:27: not valid JSON");
+  EXPECT_CONTAINS(refusal("{\"question_id\":1,\"text\":NaN}", kTruth), "/p:1:25: not valid JSON");
+  EXPECT_CONTAINS(refusal("{\"question_id\":1,\"text\":\"\xff\"}", kTruth), "/p:1:26: not valid JSON");
   EXPECT_CONTAINS(refusal(kOne, "{\"question_id\":1}"), "'1' has no reference; give");
   EXPECT_CONTAINS(refusal(kOne, "{\"question_id\":1,\"answers\":[]}"), "'1' has no reference; give");
   EXPECT_CONTAINS(refusal(kOne, "{\"question_id\":1,\"answers\":\"x\"}"), "'answers' must be a list");
