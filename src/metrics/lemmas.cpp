@@ -8,7 +8,7 @@ namespace asr {
 namespace {
 
 bool ends_with(const std::string& word, const std::string& ending) {
-  return word.size() > ending.size() + 1 && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
+  return word.size() > ending.size() && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
 }
 
 // The shortest of several forms, the first of equals.
@@ -27,10 +27,11 @@ const std::string& Lemmatizer::lemma(const std::string& word) {
 std::string Lemmatizer::find(const std::string& word) const {
   const auto verb = shortest(net_.base_forms(word, WordClass::verb));
   const auto noun = shortest(net_.base_forms(word, WordClass::noun));
+  // A third person such as "walks" reads as a plural, with the same result; "was" and "has" are no plurals.
   const bool inflected = !verb.empty() && verb != word;
-  const bool regular = ends_with(word, "ing") || ends_with(word, "ed");
+  const bool like_plural = ends_with(word, "s") && word.compare(0, verb.size(), verb) == 0;
   std::string lemma = word;
-  if (inflected && (regular || !ends_with(word, "s")))
+  if (inflected && !like_plural)
     lemma = verb;
   else if (!noun.empty())
     lemma = noun;

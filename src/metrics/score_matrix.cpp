@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/csv.h"
 
 namespace asr {
 namespace {
@@ -33,7 +34,7 @@ std::vector<Line> non_empty_lines(const std::string& text, const std::string& pa
   for (size_t begin = first; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
-    if (!trimmed(line).empty()) out.push_back({line, cat(path, ":", number)});
+    if (!trim_field(line).empty()) out.push_back({line, cat(path, ":", number)});
     begin = end + 1;
   }
   return out;

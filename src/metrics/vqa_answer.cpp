@@ -93,6 +93,7 @@ std::string without_punctuation(const std::string& text) {
   std::string out = text;
   const bool thousands = has_comma_between_digits(text);
   for (const char mark : std::string(";/[]\"{}()=+\\_-><@`,?!")) {
+    if (text.find(mark) == std::string::npos) continue;
     const bool beside_space = text.find(std::string{mark, ' '}) != std::string::npos ||
                               text.find(std::string{' ', mark}) != std::string::npos;
     if (beside_space || thousands)

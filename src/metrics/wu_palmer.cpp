@@ -53,8 +53,9 @@ double WuPalmer::of_senses(SynsetId a, SynsetId b) {
   const auto known = known_.find({a, b});
   if (known != known_.end()) return known->second;
   const auto &from_a = distances(a), &from_b = distances(b);
-  // Only nouns have a top of their own; elsewhere a root is put above everything, farther than the farthest hypernym.
-  const bool rooted = a.word_class != WordClass::noun || b.word_class != WordClass::noun;
+  // From a verb there is always a way up, to a root above all words, farther than the farthest hypernym; nouns have a
+  // top of their own, and adjectives have none.
+  const bool rooted = a.word_class == WordClass::verb;
   const auto to_root = [](const Distances& all) {
     int most = 0;
     for (const auto& [id, distance] : all) most = std::max(most, distance);

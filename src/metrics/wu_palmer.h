@@ -1,6 +1,7 @@
 // Wu-Palmer similarity of words over WordNet's hypernyms: 2 d / (d1 + d2), where d is the depth of the lowest common
 // hypernym and d1, d2 are the depths of the two senses counted through it. Details (which of several common hypernyms,
-// the root above all verbs and adjectives) follow NLTK, whose numbers the published scores are.
+// the root above all words when the first is a verb, so that the order matters) follow NLTK 3.5, with which published
+// scores were made.
 #pragma once
 
 #include <map>

@@ -1,7 +1,11 @@
 // VQA accuracy: the normalisation case by case, the annotator formula, and real annotations where present.
-#include "metrics/metric.h"
+#include <algorithm>
+#include <map>
+
+#include "metrics/answer_files.h"
 #include "metrics/vqa_answer.h"
 #include "tests/support/files.h"
+#include "tests/support/gzip.h"
 
 namespace asr {
 namespace {
@@ -135,6 +139,39 @@ TEST(TextVqa, ProcessesEveryText) {
   EXPECT_EQ(vqa(annotated("levi's", {{"levi 's", 10}}), "textvqa"), 1);
   EXPECT_EQ(vqa(annotated("1,000-2", {{"1000 2", 10}}), "textvqa"), 1);  // the commas went before anything else
   EXPECT_NEAR(vqa(annotated("Pepsi", {{"pepsi", 2}, {"coke", 8}}), "textvqa"), 0.6, 1e-12);
+}
+
+// Real annotations: whoever answers as all annotators did is right, and the most frequent answer is nearly always.
+TEST(Vqa, RealAnnotations) {
+  const std::string path = shared_data() + "/data/vqav2_subset/vqa_annotatons_train.json.gz";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no reference data at " << path << "; set ASR_TEST_DATA";
+  TemporaryFolder files;
+  write_text(files / "truth.json", gunzipped(path));
+  std::string said;
+  size_t place = 0;
+  const std::string text = read_text(files / "truth.json"), field = "\"question_id\": ";
+  while ((place = text.find(field, place)) != std::string::npos) {
+    place += field.size();
+    said += "{\"question_id\": " + text.substr(place, text.find_first_of(",}", place) - place) + ", \"text\": \"\"}\n";
+  }
+  write_text(files / "said.jsonl", said);
+  auto samples = load_answered(files / "said.jsonl", files / "truth.json");
+  EXPECT_EQ(samples.size(), 48061u);
+  std::vector<Answered> consensus;
+  for (auto& sample : samples) {
+    EXPECT_EQ(sample.references.size(), 10u);
+    std::map<std::string, int> counts;
+    for (const auto& answer : sample.references) ++counts[answer];
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    sample.text = most->first;
+    if (most->second >= 4) consensus.push_back(sample);
+  }
+  EXPECT_GT(consensus.size(), 30000u);
+  EXPECT_EQ(evaluate_metric("vqa", consensus).score, 100);
+  EXPECT_EQ(evaluate_metric("vqa", samples).per_sample.size(), samples.size());
+  EXPECT_GT(evaluate_metric("vqa", samples).score, 85);
+  EXPECT_LT(evaluate_metric("vqa_vqacl", consensus).score, 100);  // "two" and the like are lost there
 }
 
 }  // namespace
