@@ -80,7 +80,7 @@ void read_skills(const Safetensors& file, StageAnalysis& out) {
     check(index >= 0 && index < static_cast<double>(names.size()) && names[static_cast<size_t>(index)].is_string(),
           file.path, ": skill ", index, " has no name in metadata 'skill_names'");
     if (count.values[i] <= 0) continue;
-    out.skills[names[static_cast<size_t>(index)].get<std::string>()] = {row_of(radial, i), row_of(angular, i)};
+    out.skills.push_back({names[static_cast<size_t>(index)].get<std::string>(), row_of(radial, i), row_of(angular, i)});
   }
 }
 

@@ -19,7 +19,8 @@ Series thinned(const LossLog& log, const std::vector<double>& values) {
   const size_t bucket = (values.size() + kPoints - 1) / kPoints;
   auto boundary = log.boundaries.begin();
   for (size_t begin = 0; begin < values.size();) {
-    while (boundary != log.boundaries.end() && *boundary <= log.step[begin]) ++boundary;
+    for (; boundary != log.boundaries.end() && *boundary <= log.step[begin]; ++boundary)
+      out.x.push_back(*boundary), out.y.push_back(NAN);  // the line ends with its stage
     double sum = 0, steps = 0;
     size_t count = 0, end = begin;
     for (; end < values.size() && end < begin + bucket; ++end) {
@@ -66,6 +67,9 @@ std::string figure_losses(const ComparisonTable& table) {
       if (place == terms.end()) terms.push_back(term);
       auto series = thinned(log, log.losses.at(term));
       series.style = style;
+      for (double value : series.y)
+        if (std::isfinite(value))
+          chart.low = std::min(chart.low, value), chart.high = std::max(chart.high, 1.05 * value);
       chart.series.push_back(std::move(series));
     }
     panels += "<figure><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) + "</figure>\n";

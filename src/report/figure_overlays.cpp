@@ -15,14 +15,23 @@ namespace {
 
 constexpr size_t kExamples = 8;
 
-// Bilinear between cell centres, held at the edges: smooth at any size.
+// Catmull-Rom between cell centres, held at the edges: smooth at any size and exact at the centres.
 double sample(const std::vector<double>& grid, int height, int width, double y, double x) {
-  y = std::clamp(y, 0.0, height - 1.0), x = std::clamp(x, 0.0, width - 1.0);
-  const int y0 = static_cast<int>(y), x0 = static_cast<int>(x);
-  const int y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-  const double v = y - y0, u = x - x0;
-  const auto at = [&](int row, int column) { return grid[static_cast<size_t>(row) * width + column]; };
-  return (1 - v) * ((1 - u) * at(y0, x0) + u * at(y0, x1)) + v * ((1 - u) * at(y1, x0) + u * at(y1, x1));
+  const auto weight = [](double distance) {
+    const double d = std::abs(distance);
+    return d < 1 ? 1 - d * d * (2.5 - 1.5 * d) : d < 2 ? 2 - d * (4 - d * (2.5 - 0.5 * d)) : 0;
+  };
+  const int row = static_cast<int>(std::floor(y)), column = static_cast<int>(std::floor(x));
+  double sum = 0;
+  for (int i = row - 1; i <= row + 2; ++i)
+    for (int j = column - 1; j <= column + 2; ++j)
+      sum += weight(y - i) * weight(x - j) *
+             grid[static_cast<size_t>(std::clamp(i, 0, height - 1)) * width + std::clamp(j, 0, width - 1)];
+  return sum;
+}
+
+uint8_t to_byte(double value) {
+  return static_cast<uint8_t>(std::lround(std::clamp(value, 0.0, 255.0)));
 }
 
 struct Picture {
@@ -32,7 +41,7 @@ struct Picture {
 
 // Small images grow so that the map over them is smooth, large ones shrink so that the page stays small.
 Picture blended(const Overlay& o, bool with_map) {
-  const double scale = std::clamp(160.0 / std::max(o.height, o.width), 0.05, 8.0);
+  const double scale = std::clamp(128.0 / std::max(o.height, o.width), 0.02, 8.0);
   Picture out{std::max(1, static_cast<int>(std::lround(o.height * scale))),
               std::max(1, static_cast<int>(std::lround(o.width * scale))),
               {}};
@@ -45,11 +54,11 @@ Picture blended(const Overlay& o, bool with_map) {
       const double heat =
           sample(o.map, o.map_height, o.map_width, v * o.map_height - 0.5, u * o.map_width - 0.5) / peak;
       const Rgb color = heat_color(heat);
-      const double alpha = with_map ? 0.35 + 0.35 * std::clamp(heat, 0.0, 1.0) : 0;
+      const double alpha = with_map ? 0.2 + 0.5 * std::clamp(heat, 0.0, 1.0) : 0;
       const uint8_t over[3] = {color.r, color.g, color.b};
       for (int c = 0; c < 3; ++c) {
         const double under = sample(channels[c], o.height, o.width, v * o.height - 0.5, u * o.width - 0.5);
-        out.pixels.push_back(static_cast<uint8_t>(std::lround((1 - alpha) * under + alpha * over[c])));
+        out.pixels.push_back(to_byte((1 - alpha) * under + alpha * over[c]));
       }
     }
   return out;

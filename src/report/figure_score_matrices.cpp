@@ -79,7 +79,8 @@ std::string heat_map(const std::vector<const Run*>& runs, const std::string& nam
       draw_cell(svg, kLeft + kCellWidth * static_cast<double>(b), y, rows[a].values[b],
                 static_cast<int>(b) == rows[a].newest);
   }
-  return "<div class=\"scroll\" style=\"--least:" + coordinate(width * 0.85) + "px\">" + svg.done() + "</div>";
+  return "<div class=\"scroll\" tabindex=\"0\" style=\"--least:" + coordinate(width * 0.85) + "px\">" + svg.done() +
+         "</div>";
 }
 
 }  // namespace

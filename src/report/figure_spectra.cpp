@@ -17,13 +17,20 @@ struct Course {
   int64_t first_stage = 0, last_stage = 0;
   SkillSpectrum first, last;
 };
-using Courses = std::map<std::string, Course>;
+using Courses = std::vector<std::pair<std::string, Course>>;  // in the order in which the skills were met
+
+Course& course_of(Courses& courses, const std::string& skill) {
+  for (auto& [name, course] : courses)
+    if (name == skill) return course;
+  courses.emplace_back(skill, Course());
+  return courses.back().second;
+}
 
 Courses courses_of(const Run& run) {
   Courses out;
   for (int64_t stage : analysed_stages(run))
-    for (const auto& [skill, spectrum] : read_analysis(run, stage, false).skills) {
-      auto& course = out[skill];
+    for (const auto& spectrum : read_analysis(run, stage, false).skills) {
+      auto& course = course_of(out, spectrum.name);
       if (course.first.radial.empty()) course.first = spectrum, course.first_stage = stage;
       course.last = spectrum, course.last_stage = stage;
     }
@@ -63,7 +70,7 @@ std::string panel(const std::string& skill, const Course& course, int style, dou
       course.first_stage == course.last_stage
           ? fmt::format("stage {} only", course.first_stage)
           : fmt::format("stage {} → {}, drift {:.4f}", course.first_stage, course.last_stage, drift);
-  return "<figure><figcaption>" + escaped(skill) + " <small>" + note + "</small></figcaption>" + svg.done() +
+  return "<figure><figcaption>" + escaped(skill) + "<br><small>" + note + "</small></figcaption>" + svg.done() +
          "</figure>\n";
 }
 

@@ -39,7 +39,8 @@ std::string row_of(const Group& group) {
 
 std::string figure_storage(const ComparisonTable& table) {
   std::string out =
-      "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">label</th><th scope=\"col\">keeps old data</th>"
+      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">label</th><th scope=\"col\">keeps old "
+      "data</th>"
       "<th scope=\"col\">stored between stages</th><th scope=\"col\">adapter parameters</th><th scope=\"col\">a "
       "step</th>"
       "<th scope=\"col\">training</th><th scope=\"col\">evaluation</th></tr></thead><tbody>\n";

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string html_grid(const Grid& grid) {
-  std::string out = "<div class=\"scroll\"><table><caption>" + escaped(grid.caption) + "</caption><thead><tr>";
+  std::string out =
+      "<div class=\"scroll\" tabindex=\"0\"><table><caption>" + escaped(grid.caption) + "</caption><thead><tr>";
   for (const auto& name : grid.header) out += "<th scope=\"col\">" + escaped(name) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (const auto& row : grid.rows) {
@@ -54,7 +55,7 @@ std::string fingerprint_html(const std::string& root) {
   if (!fs::exists(path)) return missing("No fingerprint: " + path + " does not exist.");
   const json content = read_json(path);
   check(content.is_object(), path, ": is not a JSON object");
-  std::string out = "<dl class=\"facts\">";
+  std::string out = "<dl class=\"facts\"><dt>folder</dt><dd><code>" + escaped(root) + "</code></dd>";
   for (const auto& [key, value] : content.items())
     out += "<dt>" + escaped(key) + "</dt><dd><code>" +
            escaped(value.is_string() ? value.get<std::string>() : value.dump()) + "</code></dd>";
@@ -81,7 +82,7 @@ std::string facts_html(const ComparisonTable& table) {
   const auto fact = [](const std::string& name, const std::string& value) {
     return "<dt>" + name + "</dt><dd>" + escaped(value) + "</dd>";
   };
-  return "<dl class=\"facts\">" + fact("stream", table.stream) + fact("backbone", table.backbone) +
+  return "<dl class=\"facts\">" +
          (tasks.empty() ? "" : fact(orders.size() > 1 ? "tasks, first order" : "tasks", tasks)) +
          fact("runs",
               cat(runs, runs == 1 ? " run" : " runs", ", ", seeds.size(), seeds.size() == 1 ? " seed" : " seeds", ", ",
@@ -95,7 +96,9 @@ std::string section(const std::string& title, const std::string& body) {
 
 std::string table_html(const Comparison& comparison, const ComparisonTable& table) {
   std::string out = "<h2>" + escaped(table.stream + ", " + table.backbone) + "</h2>\n" + facts_html(table);
-  std::string tables = html_grid(score_grid(comparison, table));
+  Grid scores = score_grid(comparison, table);
+  scores.caption = "scores";  // the heading above has said of what
+  std::string tables = html_grid(scores);
   if (!table.differences.empty()) tables += html_grid(difference_grid(comparison, table));
   out += section("Comparison", tables + html_list(footnotes(comparison, table), "notes"));
   for (const auto& figure : all_figures()) out += section(figure.title, figure.draw(table));
@@ -119,14 +122,13 @@ std::string report_page(const RunSet& set, const Comparison& comparison, const s
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
       escaped(title_of(comparison)) + "</title>\n<style>" + page_style() + "</style></head><body><main>\n<h1>" +
       escaped(title_of(comparison)) + "</h1>\n";
+  for (const auto& root : roots) out += fingerprint_html(root);
   std::vector<std::string> remarks = comparison.notes;
   for (const auto& line : comparison.skipped) remarks.push_back("skipped: " + line);
   out += html_list(remarks, "remarks");
   for (const auto& table : comparison.tables) out += table_html(comparison, table);
-  out += "<h2>Where this comes from</h2>\n";
-  for (const auto& root : roots)
-    out += section(
-        root, "<h4>Fingerprint</h4>\n" + fingerprint_html(root) + "<h4>To reproduce</h4>\n" + reproduce_html(root));
+  out += "<h2>To reproduce</h2>\n";
+  for (const auto& root : roots) out += reproduce_html(root);
   return out + "<footer>" + escaped(version) + "</footer>\n</main></body></html>\n";
 }
 

@@ -35,11 +35,12 @@ struct Overlay {
   std::vector<double> map;     // [map_height][map_width], >= 0
 };
 struct SkillSpectrum {
+  std::string name;
   std::vector<double> radial, angular;
 };
 struct StageAnalysis {
   int64_t stage = 0;
-  std::map<std::string, SkillSpectrum> skills;  // those with samples, by name
+  std::vector<SkillSpectrum> skills;  // those with samples, in the order of the taxonomy
   std::vector<Overlay> overlays;
 };
 std::vector<int64_t> analysed_stages(const Run& run);  // ascending

@@ -55,12 +55,13 @@ svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
 .f4 { fill: var(--s4); } .f5 { fill: var(--s5); } .f6 { fill: var(--s6); }
 .mark { stroke: var(--ground); stroke-width: .6; }
 .example { border-top: 1px solid var(--rule); padding: .6rem 0; } .example p { margin: 0 0 .4rem; overflow-wrap: anywhere; }
-.row { display: flex; flex-wrap: wrap; gap: .8rem; } .row figure { width: 9rem; }
+.row { display: flex; flex-wrap: wrap; gap: .8rem; } .row figure { width: 7.5rem; }
 .row img { display: block; width: 100%; height: auto; } .row figcaption { font-weight: 400; line-height: 1.3; padding-top: .2rem; }
 pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; } code { font-size: .875rem; }
 summary { cursor: pointer; font-weight: 600; margin: .6rem 0 .3rem; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
-@media (max-width: 32rem) { .row figure { width: calc(50% - .4rem); } th, td { padding-right: .55rem; } }
+@media (max-width: 32rem) { .row figure { width: calc(50% - .4rem); } .small { grid-template-columns: 1fr 1fr; }
+  th, td { padding-right: .55rem; } }
 @media print { :root { --ground: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #f3f3f3; --s0: #0072b2;
   --s5: #000; --s6: #56b4e9; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
   .scroll { overflow: visible; } figure, tr, .example { break-inside: avoid; } h2, h3, h4 { break-after: avoid; }

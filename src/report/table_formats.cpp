@@ -198,6 +198,7 @@ std::string text_tables(const Comparison& comparison) {
     for (const auto& note : footnotes(comparison, table)) out += wrapped(note);
   }
   for (const auto& note : comparison.notes) out += wrapped(note);
+  if (!comparison.skipped.empty()) out += "\n";
   for (const auto& line : comparison.skipped) out += "skipped: " + line + "\n";
   return out;
 }

@@ -163,8 +163,9 @@ TEST_F(Runs, AnalysisOfAStage) {
   const auto run = load_runs({folder.path()}).runs[0];
   EXPECT_EQ(analysed_stages(run), (std::vector<int64_t>{1, 2, 3}));
   const auto analysis = read_analysis(run, 2, true);
-  EXPECT_EQ(analysis.skills.size(), 2u);
-  EXPECT_EQ(analysis.skills.at("color").radial.size(), 8u);
+  ASSERT_EQ(analysis.skills.size(), 2u);
+  EXPECT_EQ(analysis.skills[1].name, "color");
+  EXPECT_EQ(analysis.skills[1].radial.size(), 8u);
   ASSERT_EQ(analysis.overlays.size(), 2u);
   EXPECT_EQ(analysis.overlays[0].image.size(), 16u * 16 * 3);
   EXPECT_EQ(analysis.overlays[0].map.size(), 64u);
