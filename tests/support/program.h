@@ -19,10 +19,11 @@ struct Outcome {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-inline Outcome run_program(const std::vector<std::string>& arguments) {
+inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
   TemporaryFolder folder;
   const pid_t child = fork();
   if (child == 0) {
+    dup2(open(input.c_str(), O_RDONLY), 0);
     dup2(open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
     dup2(open((folder / "error").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
     std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
