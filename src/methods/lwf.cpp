@@ -33,9 +33,7 @@ class Lwf final : public Method {
       at::NoGradGuard no_grad;
       Pass pass;
       pass.experts = uint64_t(1) << kTeacher;
-      Want want;
-      want.loss = false, want.logits = true;
-      old = step.model.forward(step.batch, pass, want).logits;
+      old = step.logits(pass);
     }
     const auto p = (old / temperature_).softmax(-1);
     const auto log_p = (old / temperature_).log_softmax(-1);

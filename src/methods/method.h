@@ -60,6 +60,7 @@ struct StepContext {
   const NamedParameters& parameters;
   const Batch& batch;
   const Output& output;
+  std::function<torch::Tensor(const Pass&)> logits;  // what is learnt from, under other experts: answer tokens or classes
   std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
 };
 

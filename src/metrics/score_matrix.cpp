@@ -54,35 +54,6 @@ std::vector<std::string> parse_tasks(const Line& header) {
 
 }  // namespace
 
-std::vector<std::string> split_csv_line(const std::string& line, const std::string& place) {
-  std::vector<std::string> fields;
-  std::string field;
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted) {
-      if (c != '"')
-        field += c;
-      else if (i + 1 < line.size() && line[i + 1] == '"')
-        field += '"', ++i;
-      else {
-        quoted = false;
-        const size_t next = line.find_first_not_of(" \t\r", i + 1);
-        check(next == std::string::npos || line[next] == ',', place, ": text after the closing quote of a field");
-      }
-    } else if (c == '"' && trimmed(field).empty()) {
-      field.clear(), quoted = true;
-    } else if (c == ',') {
-      fields.push_back(trimmed(field)), field.clear();
-    } else {
-      field += c;
-    }
-  }
-  check(!quoted, place, ": a quoted field does not end on this line");
-  fields.push_back(trimmed(field));
-  return fields;
-}
-
 ScoreMatrix parse_score_csv(const std::string& text, const std::string& path, std::vector<std::string>& warnings) {
   const auto lines = non_empty_lines(text, path);
   check(!lines.empty(), path, ": is empty; expected a header of task names");

@@ -31,9 +31,6 @@ struct MatrixScores {
 // unseen. `warnings` receives what was ignored. Errors name path and line.
 ScoreMatrix parse_score_csv(const std::string& text, const std::string& path, std::vector<std::string>& warnings);
 
-// One line of CSV; fields may be quoted, with "" for a quote, so a task name may hold a comma. `place` is for messages.
-std::vector<std::string> split_csv_line(const std::string& line, const std::string& place);
-
 // Scores over the stages present; a run cut short counts the tasks it reached.
 MatrixScores score(const ScoreMatrix& matrix);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/csv.h"
 
 namespace asr {
 namespace {

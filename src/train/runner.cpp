@@ -108,6 +108,12 @@ std::vector<std::string> run_all(const RunRequest& request) {
   model->to(device);
   const auto stream = make_stream(config.run.stream);
   const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
+  check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
+        " has ", model->layers(), " layers to tap");
+  const auto first = stream->sample(0, DataSplit::train, 0);
+  check(first.height == model->image_size() && first.width == model->image_size(), "images are ", first.width, "x",
+        first.height, " but ", model->name(), " takes ", model->image_size(), "; set stream.image_size=",
+        model->image_size());
   const auto keys = keys_of(config.run);
   for (const auto& key : keys)  // before anything is written
     check(request.resume || !exists(key.folder), key.folder, ": exists already; use --resume to go on with it, or another output_dir");

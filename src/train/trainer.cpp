@@ -59,8 +59,6 @@ std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
 Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data)
     : config_(config), key_(key), model_(model), data_(data) {
   const auto& run = config_.run;
-  check(run.tap_layers <= model.layers(), "attention.layers=", run.tap_layers, " but ", model.name(), " has ",
-        model.layers(), " layers to tap");
   order_ = task_order(data.stream().tasks().size(), key.order);
   for (const auto& site : model_.sites()) site.linear->experts.clear();
   parameters_ = add_experts(model_.sites(), run.lora_rank, run.lora_alpha, Random({static_cast<uint64_t>(key.seed), 0xada}).next());
@@ -148,7 +146,14 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>
   }
   terms["task_loss"] = out.loss.detach();
   auto total = out.loss;
-  StepContext context{at_.stage, static_cast<uint64_t>(key_.seed), step, model_, pass, parameters_, batch, out, terms};
+  const auto logits = [&](const Pass& other) {
+    Want only;
+    only.loss = false, only.logits = !head_, only.state = head_.has_value();
+    const auto result = model_.forward(batch, other, only);
+    return head_ ? head_->logits(result.state) : result.logits;
+  };
+  StepContext context{at_.stage, static_cast<uint64_t>(key_.seed), step, model_, pass, parameters_, batch, out, logits,
+                      terms};
   for (auto& method : methods_) {
     const auto extra = method->loss(context);
     if (extra.defined()) total = total + extra;
@@ -255,7 +260,7 @@ void Trainer::run(bool resume) {
     evaluate();
     save();
   }
-  while (at_.stage < stages() || at_.trained) {
+  while (at_.stage < stages() || at_.trained || at_.step > 0) {
     if (!at_.trained) {
       if (at_.step == 0) ++at_.stage;
       train_stage();

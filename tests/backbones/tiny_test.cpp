@@ -2,6 +2,7 @@
 
 #include "spectral/spectral_loss.h"
 #include "tests/support/files.h"
+#include "tensor/tensor_io.h"
 #include "tests/support/tensors.h"
 
 namespace asr {

@@ -36,4 +36,23 @@ inline std::vector<std::string> run_small(std::vector<Assignment> assignments, b
   return run_all({resolve_run(assignments), resume, "test"});
 }
 
+// The message of what was thrown, whatever its exit status; empty when nothing was.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Two runs that must be equal to the last bit, file by file.
+inline void expect_same_run(const std::string& a, const std::string& b) {
+  for (const char* name :
+       {"/matrix.csv", "/adapter/adapter_model.safetensors", "/memory.safetensors", "/predictions/stage-03-task-02.jsonl",
+        "/stages/03/kept.json", "/stages/01/analysis.safetensors", "/stages/02/analysis.safetensors"})
+    EXPECT_TRUE(read_text(a + name) == read_text(b + name)) << a << name;
+}
+
 }  // namespace asr
