@@ -2,7 +2,7 @@
 """A LoRA training step of the built-in backbones in ordinary PyTorch, timed.
 
     tools/bench_step.py                                   # default and best settings, one JSON object
-    tools/bench_step.py --against build/bench/bench_step_compare   # the C++ step in turns with both
+    tools/bench_step.py --against build/asr               # the C++ step in turns with both
     tools/bench_step.py --model cross                     # the smallest explicit cross-attention model
 
 Written as a Python user would write it: nn.Module, F.linear, softmax attention (F.scaled_dot_product_attention where
@@ -121,7 +121,7 @@ def build(size):
                 p.requires_grad_(False)
             self.project_in, self.project_out = LoraLinear(self.project_in), LoraLinear(self.project_out)
             for layer in self.layers:
-                for name in ("cq", "cv") if cross else ("q", "v"):
+                for name in ("q", "v", "cq", "cv") if cross else ("q", "v"):
                     setattr(layer, name, LoraLinear(getattr(layer, name)))
 
         def see(self, pixels):
@@ -208,7 +208,7 @@ def main():
     parser.add_argument("--model", choices=SIZES, default="decoder")
     parser.add_argument("--steps", type=int, default=50, help="timed steps a side")
     parser.add_argument("--turn", type=int, default=5, help="steps a turn")
-    parser.add_argument("--against", help="a program that answers --serve MODEL in the same way")
+    parser.add_argument("--against", help="the program: asr, which answers `bench step --serve MODEL` in the same way")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -216,7 +216,7 @@ def main():
     own = [sys.executable, os.path.abspath(__file__), "--serve", "--model", options.model]
     sides = [Side("python_default", own, {}), Side("python_best", own, BEST)]
     if options.against:
-        sides.append(Side("program", [options.against, "--serve", options.model], {}))
+        sides.append(Side("program", [options.against, "bench", "step", "--serve", options.model], {}))
     for side in sides:
         side.run(options.turn)  # warm-up
     for _ in range(0, options.steps, options.turn):

@@ -1,7 +1,7 @@
 // Linear maps with low-rank experts as ONE autograd node: y = x W^T + b + sum_e s_e (x A_e^T) B_e^T. Several maps of
 // the same x (q, k and v; gate and up) share a node too, so that the gradient of x is accumulated inside the products.
 // Frozen tensors get no gradient and cost none. Rows are split over our own threads with a single-threaded BLAS under
-// them: for these shapes OpenBLAS's threads were no faster than one (docs/performance.md).
+// them, which won at the shapes of the smallest backbone (docs/performance.md).
 #pragma once
 
 #include <torch/types.h>

@@ -70,14 +70,14 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     const Heads heads{dense_rows(q), dense_rows(k), dense_rows(v), key_mask.contiguous(), causal};
     const int64_t group = heads.group(), queries = q.size(2);
     const auto out = token_major(q);
-    const auto log_sum = torch::empty({q.size(0), q.size(1), queries}, q.options().requires_grad(false));
+    const auto kept = torch::empty({q.size(0), q.size(1), queries, 2}, q.options().requires_grad(false));
     if (k.numel() == 0) out.zero_();
     heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
       layer_kernels().attention.forward(
           in, rows_of<float>(out, sample, head * group),
-          log_sum.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries, scratch);
+          kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2, scratch);
     });
-    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, out, log_sum});
+    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, out, kept});
     context->saved_data["causal"] = causal;
     return out;
   }
@@ -87,7 +87,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     refuse_second_derivative("fused attention");
     const auto saved = context->get_saved_variables();
     const Heads heads{saved[0], saved[1], saved[2], saved[3], context->saved_data["causal"].toBool()};
-    const auto &out = saved[4], &log_sum = saved[5], grad = dense_rows(grads[0]);
+    const auto &out = saved[4], &kept = saved[5], grad = dense_rows(grads[0]);
     const int64_t group = heads.group(), queries = heads.q.size(2);
     const auto grad_q = token_major(heads.q), grad_k = token_major(heads.k), grad_v = token_major(heads.v);
     if (heads.q.numel() == 0) grad_k.zero_(), grad_v.zero_();
@@ -95,7 +95,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
       layer_kernels().attention.backward(
           in, rows_of<const float>(out, sample, head * group), rows_of<const float>(grad, sample, head * group),
-          log_sum.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries,
+          kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
           rows_of<float>(grad_q, sample, head * group), rows_of<float>(grad_k, sample, head),
           rows_of<float>(grad_v, sample, head), scratch);
     });

@@ -1,6 +1,6 @@
 // Attention of one key-value head. A few query rows at a time: their scores, weights and mixed values stay in the first
-// cache, so the score matrix never exists. The backward pass forms the weights again from q, k and the kept logarithm
-// of each row's sum, which was as fast as keeping them and needs no memory.
+// cache, so the score matrix never exists. The backward pass forms the weights again from q, k and two kept numbers
+// a row, which was as fast as keeping them and needs no memory.
 #include "nn/kernel/layer_kernels.h"
 #include "nn/kernel/vec.h"
 
@@ -18,6 +18,7 @@ struct Workspace {
   float *keys, *values, *grad_keys, *grad_values;  // [keys][pad_width]
   float *weights, *pulls;                          // [kBlock][pad_keys]
   float *q, *grad, *row;                           // [kBlock][pad_width]
+  bool whole_width;                                // a row is whole vectors: no copies are needed
 };
 
 Workspace lay_out(const AttentionInput& in, float* base, size_t* size) {
@@ -28,7 +29,7 @@ Workspace lay_out(const AttentionInput& in, float* base, size_t* size) {
     return p;
   };
   Workspace w;
-  w.pad_keys = padded(in.keys), w.pad_width = padded(in.width);
+  w.pad_keys = padded(in.keys), w.pad_width = padded(in.width), w.whole_width = w.pad_width == in.width;
   w.bias = take(w.pad_keys);
   w.keys_across = take(in.width * w.pad_keys), w.values_across = take(in.width * w.pad_keys);
   w.keys = take(in.keys * w.pad_width), w.values = take(in.keys * w.pad_width);
@@ -45,22 +46,24 @@ size_t scratch(const AttentionInput& in) {
   return size;
 }
 
-// Rows of `width` numbers to rows of whole vectors, filled with zeros.
-void pack(const float* from, ptrdiff_t row, int rows, int width, int pad, float* to) {
-  for (int r = 0; r < rows; ++r, from += row, to += pad) {
-    for (int i = 0; i < width; ++i) to[i] = from[i];
-    for (int i = width; i < pad; ++i) to[i] = 0;
-  }
+// Rows as the right side of a product: themselves, or a copy in whole vectors filled with zeros.
+Right right_side(const float* from, ptrdiff_t row, int rows, int width, const Workspace& w, float* copy) {
+  if (w.whole_width) return {from, row};
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < w.pad_width; ++i) copy[r * w.pad_width + i] = i < width ? from[r * row + i] : 0;
+  return {copy, w.pad_width};
 }
 void unpack(const float* from, int pad, int rows, int width, ptrdiff_t row, float* to) {
   for (int r = 0; r < rows; ++r)
     for (int i = 0; i < width; ++i) to[r * row + i] = from[r * pad + i];
 }
-void pack_across(const float* from, ptrdiff_t row, int rows, int width, int pad, float* to) {
-  for (int i = 0; i < width; ++i)
-    for (int r = rows; r < pad; ++r) to[i * pad + r] = 0;
-  for (int r = 0; r < rows; ++r)
-    for (int i = 0; i < width; ++i) to[i * pad + r] = from[r * row + i];
+float dot(const float* x, const float* y, int n) {
+  Vec sum{};
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) sum += load(x + i) * load(y + i);
+  float out = total(sum);
+  for (; i < n; ++i) out += x[i] * y[i];
+  return out;
 }
 void clear(float* to, int n) {
   for (int i = 0; i < n; ++i) to[i] = 0;
@@ -86,120 +89,119 @@ float finish_scores(float* row, const Workspace& w, float scale, int reach, int 
     at(row + i) = x;
     top = x > top ? x : top;
   }
-  float out = top[0];
-  for (int i = 1; i < kLanes; ++i) out = top[i] > out ? top[i] : out;
-  return out;
+  return largest(top);
 }
 
-// Softmax of one row in place; returns the logarithm of its sum, huge where it saw nothing.
-float soften(float* row, float top, int vectors) {
+// Softmax of one row in place; keeps what turns a score into a weight again: exp(score - kept[0]) * kept[1].
+void soften(float* row, float top, int vectors, float* kept) {
   Vec sum{};
   for (int i = 0; i < vectors * kLanes; i += kLanes) {
     const Vec e = exponential(load(row + i) - top);
     at(row + i) = e, sum += e;
   }
-  const float mass = total(sum), factor = top < kNothing ? 0 : 1 / mass;
-  for (int i = 0; i < vectors * kLanes; i += kLanes) at(row + i) *= factor;
-  return top < kNothing ? -kHidden : top + __builtin_logf(mass);
+  kept[0] = top, kept[1] = top < kNothing ? 0 : 1 / total(sum);
+  for (int i = 0; i < vectors * kLanes; i += kLanes) at(row + i) *= kept[1];
 }
 
-void forward_rows(const AttentionInput& in, Workspace& w, const float* q, int t, int rows, float* out,
-                  ptrdiff_t out_row, float* log_sum) {
+void forward_rows(const AttentionInput& in, Workspace& w, Right values, const float* q, int t, int rows, float* out,
+                  ptrdiff_t out_row, float* kept) {
   const int keys = reach(in, t + rows - 1), vectors = (keys + kLanes - 1) / kLanes;
-  product(w.weights, w.pad_keys, {q, in.q.row, 1}, {w.keys_across, w.pad_keys}, rows, vectors, {0, in.width}, false);
+  product<false>(w.weights, w.pad_keys, {q, in.q.row, 1}, {w.keys_across, w.pad_keys}, rows, vectors, {0, in.width});
   for (int r = 0; r < rows; ++r) {
     float* row = w.weights + r * w.pad_keys;
-    log_sum[r] = soften(row, finish_scores(row, w, in.scale, reach(in, t + r), vectors), vectors);
+    soften(row, finish_scores(row, w, in.scale, reach(in, t + r), vectors), vectors, kept + 2 * r);
   }
-  const bool whole = in.width == w.pad_width;
-  product(whole ? out : w.row, whole ? out_row : w.pad_width, {w.weights, w.pad_keys, 1}, {w.values, w.pad_width}, rows,
-          w.pad_width / kLanes, {0, keys}, false);
-  if (!whole) unpack(w.row, w.pad_width, rows, in.width, out_row, out);
+  product<false>(w.whole_width ? out : w.row, w.whole_width ? out_row : w.pad_width, {w.weights, w.pad_keys, 1}, values,
+                 rows, w.pad_width / kLanes, {0, keys});
+  if (!w.whole_width) unpack(w.row, w.pad_width, rows, in.width, out_row, out);
 }
 
-void forward(const AttentionInput& in, const Rows<float>& out, float* log_sum, float* base) {
+void forward(const AttentionInput& in, const Rows<float>& out, float* kept, float* base) {
   size_t size;
   Workspace w = lay_out(in, base, &size);
   fill_bias(in, w);
-  pack_across(in.k.at, in.k.row, in.keys, in.width, w.pad_keys, w.keys_across);
-  pack(in.v.at, in.v.row, in.keys, in.width, w.pad_width, w.values);
+  turn(in.k.at, in.k.row, in.keys, in.width, w.pad_keys, w.keys_across);
+  const Right values = right_side(in.v.at, in.v.row, in.keys, in.width, w, w.values);
   for (int g = 0; g < in.group; ++g)
     for (int t = 0; t < in.queries; t += kTileRows) {
       const int rows = in.queries - t < kTileRows ? in.queries - t : kTileRows;
-      forward_rows(in, w, in.q.at + g * in.q.head + t * in.q.row, t, rows, out.at + g * out.head + t * out.row, out.row,
-                   log_sum + g * in.queries + t);
+      forward_rows(in, w, values, in.q.at + g * in.q.head + t * in.q.row, t, rows, out.at + g * out.head + t * out.row,
+                   out.row, kept + 2 * (g * in.queries + t));
     }
 }
 
+// A block of query rows in the backward pass.
+struct Block {
+  const float *q, *out, *grad, *kept;
+  ptrdiff_t out_row, grad_row;
+  float* grad_q;
+  ptrdiff_t grad_q_row;
+  int t, rows;
+};
+
 // Weights of some rows, and what pulls at their scores: weight * (grad . v - grad . out) * scale.
-void pull_rows(const AttentionInput& in, Workspace& w, int first, int t, int rows, const float* delta,
-               const float* log_sum) {
-  const int keys = reach(in, t + rows - 1), vectors = (keys + kLanes - 1) / kLanes;
+void pull_rows(const AttentionInput& in, Workspace& w, const Block& b, int first, int rows) {
+  const int keys = reach(in, b.t + first + rows - 1), vectors = (keys + kLanes - 1) / kLanes;
   float *weights = w.weights + first * w.pad_keys, *pulls = w.pulls + first * w.pad_keys;
-  product(weights, w.pad_keys, {w.q + first * w.pad_width, w.pad_width, 1}, {w.keys_across, w.pad_keys}, rows, vectors,
-          {0, in.width}, false);
-  product(pulls, w.pad_keys, {w.grad + first * w.pad_width, w.pad_width, 1}, {w.values_across, w.pad_keys}, rows,
-          vectors, {0, in.width}, false);
+  const float* grad = b.grad + first * b.grad_row;
+  product<false>(weights, w.pad_keys, {b.q + first * in.q.row, in.q.row, 1}, {w.keys_across, w.pad_keys}, rows, vectors,
+                 {0, in.width});
+  product<false>(pulls, w.pad_keys, {grad, b.grad_row, 1}, {w.values_across, w.pad_keys}, rows, vectors, {0, in.width});
   for (int r = 0; r < rows; ++r, weights += w.pad_keys, pulls += w.pad_keys) {
-    finish_scores(weights, w, in.scale, reach(in, t + r), vectors);
+    const float delta = dot(grad + r * b.grad_row, b.out + (first + r) * b.out_row, in.width);
+    const float *kept = b.kept + 2 * (first + r), top = kept[0], factor = kept[1];
+    finish_scores(weights, w, in.scale, reach(in, b.t + first + r), vectors);
     for (int i = 0; i < vectors * kLanes; i += kLanes) {
-      const Vec p = exponential(load(weights + i) - log_sum[r]);
+      const Vec p = exponential(load(weights + i) - top) * factor;
       at(weights + i) = p;
-      at(pulls + i) = p * (load(pulls + i) - delta[r]) * in.scale;
+      at(pulls + i) = p * (load(pulls + i) - delta) * in.scale;
     }
   }
 }
 
 // Gradients of the keys and values from a block of rows; under a causal mask early rows do not reach late keys.
-void pull_keys(const AttentionInput& in, Workspace& w, int t, int rows) {
-  const int keys = reach(in, t + rows - 1), vectors = w.pad_width / kLanes;
+void pull_keys(const AttentionInput& in, Workspace& w, const Block& b) {
+  const int keys = reach(in, b.t + b.rows - 1), vectors = w.pad_width / kLanes;
+  const Right q = right_side(b.q, in.q.row, b.rows, in.width, w, w.q),
+              grad = right_side(b.grad, b.grad_row, b.rows, in.width, w, w.grad);
   for (int j = 0; j < keys; j += kTileRows) {
-    const int take = keys - j < kTileRows ? keys - j : kTileRows, before = j - (in.keys - in.queries) - t;
-    const Range inner{in.causal && before > 0 ? before : 0, rows};
-    product(w.grad_keys + j * w.pad_width, w.pad_width, {w.pulls + j, 1, w.pad_keys}, {w.q, w.pad_width}, take, vectors,
-            inner, true);
-    product(w.grad_values + j * w.pad_width, w.pad_width, {w.weights + j, 1, w.pad_keys}, {w.grad, w.pad_width}, take,
-            vectors, inner, true);
+    const int take = keys - j < kTileRows ? keys - j : kTileRows, before = j - (in.keys - in.queries) - b.t;
+    const Range inner{in.causal && before > 0 ? before : 0, b.rows};
+    product<true>(w.grad_keys + j * w.pad_width, w.pad_width, {w.pulls + j, 1, w.pad_keys}, q, take, vectors, inner);
+    product<true>(w.grad_values + j * w.pad_width, w.pad_width, {w.weights + j, 1, w.pad_keys}, grad, take, vectors,
+                  inner);
   }
 }
 
-void backward_block(const AttentionInput& in, Workspace& w, const float* q, int t, int rows, const float* out,
-                    ptrdiff_t out_row, const float* grad, ptrdiff_t grad_row, const float* log_sum, float* grad_q,
-                    ptrdiff_t grad_q_row) {
-  pack(q, in.q.row, rows, in.width, w.pad_width, w.q);
-  pack(grad, grad_row, rows, in.width, w.pad_width, w.grad);
-  for (int first = 0; first < rows; first += kTileRows) {
-    const int take = rows - first < kTileRows ? rows - first : kTileRows;
-    float delta[kTileRows];
-    for (int r = 0; r < take; ++r) {
-      const float *g = w.grad + (first + r) * w.pad_width, *o = out + (first + r) * out_row;
-      delta[r] = 0;
-      for (int i = 0; i < in.width; ++i) delta[r] += g[i] * o[i];
-    }
-    pull_rows(in, w, first, t + first, take, delta, log_sum + first);
-    product(w.row, w.pad_width, {w.pulls + first * w.pad_keys, w.pad_keys, 1}, {w.keys, w.pad_width}, take,
-            w.pad_width / kLanes, {0, reach(in, t + first + take - 1)}, false);
-    unpack(w.row, w.pad_width, take, in.width, grad_q_row, grad_q + first * grad_q_row);
+void backward_block(const AttentionInput& in, Workspace& w, Right keys, const Block& b) {
+  for (int first = 0; first < b.rows; first += kTileRows) {
+    const int take = b.rows - first < kTileRows ? b.rows - first : kTileRows;
+    pull_rows(in, w, b, first, take);
+    float* to = b.grad_q + first * b.grad_q_row;
+    product<false>(w.whole_width ? to : w.row, w.whole_width ? b.grad_q_row : w.pad_width,
+                   {w.pulls + first * w.pad_keys, w.pad_keys, 1}, keys, take, w.pad_width / kLanes,
+                   {0, reach(in, b.t + first + take - 1)});
+    if (!w.whole_width) unpack(w.row, w.pad_width, take, in.width, b.grad_q_row, to);
   }
-  pull_keys(in, w, t, rows);
+  pull_keys(in, w, b);
 }
 
-void backward(const AttentionInput& in, const Rows<const float>& out, const Rows<const float>& grad,
-              const float* log_sum, const Rows<float>& grad_q, const Rows<float>& grad_k, const Rows<float>& grad_v,
-              float* base) {
+void backward(const AttentionInput& in, const Rows<const float>& out, const Rows<const float>& grad, const float* kept,
+              const Rows<float>& grad_q, const Rows<float>& grad_k, const Rows<float>& grad_v, float* base) {
   size_t size;
   Workspace w = lay_out(in, base, &size);
   fill_bias(in, w);
-  pack_across(in.k.at, in.k.row, in.keys, in.width, w.pad_keys, w.keys_across);
-  pack_across(in.v.at, in.v.row, in.keys, in.width, w.pad_keys, w.values_across);
-  pack(in.k.at, in.k.row, in.keys, in.width, w.pad_width, w.keys);
+  turn(in.k.at, in.k.row, in.keys, in.width, w.pad_keys, w.keys_across);
+  turn(in.v.at, in.v.row, in.keys, in.width, w.pad_keys, w.values_across);
+  const Right keys = right_side(in.k.at, in.k.row, in.keys, in.width, w, w.keys);
   clear(w.grad_keys, in.keys * w.pad_width), clear(w.grad_values, in.keys * w.pad_width);
   for (int g = 0; g < in.group; ++g)
     for (int t = 0; t < in.queries; t += kBlock) {
       const int rows = in.queries - t < kBlock ? in.queries - t : kBlock;
-      backward_block(in, w, in.q.at + g * in.q.head + t * in.q.row, t, rows, out.at + g * out.head + t * out.row,
-                     out.row, grad.at + g * grad.head + t * grad.row, grad.row, log_sum + g * in.queries + t,
-                     grad_q.at + g * grad_q.head + t * grad_q.row, grad_q.row);
+      backward_block(in, w, keys,
+                     {in.q.at + g * in.q.head + t * in.q.row, out.at + g * out.head + t * out.row,
+                      grad.at + g * grad.head + t * grad.row, kept + 2 * (g * in.queries + t), out.row, grad.row,
+                      grad_q.at + g * grad_q.head + t * grad_q.row, grad_q.row, t, rows});
     }
   unpack(w.grad_keys, w.pad_width, in.keys, in.width, grad_k.row, grad_k.at);
   unpack(w.grad_values, w.pad_width, in.keys, in.width, grad_v.row, grad_v.at);

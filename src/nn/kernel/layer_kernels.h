@@ -25,12 +25,12 @@ struct AttentionInput {
 
 struct AttentionKernel {
   size_t (*scratch)(const AttentionInput&);  // numbers of scratch a thread
-  // out gets the mixed values, log_sum [group][queries] what the backward pass needs to form the weights again. A
-  // query that sees no key gets zeros.
-  void (*forward)(const AttentionInput&, const Rows<float>& out, float* log_sum, float* scratch);
+  // out gets the mixed values, kept [group][queries][2] what the backward pass needs to form the weights again. A query
+  // that sees no key gets zeros.
+  void (*forward)(const AttentionInput&, const Rows<float>& out, float* kept, float* scratch);
   void (*backward)(const AttentionInput&, const Rows<const float>& out, const Rows<const float>& grad,
-                   const float* log_sum, const Rows<float>& grad_q, const Rows<float>& grad_k,
-                   const Rows<float>& grad_v, float* scratch);
+                   const float* kept, const Rows<float>& grad_q, const Rows<float>& grad_k, const Rows<float>& grad_v,
+                   float* scratch);
 };
 
 struct RowKernel {

@@ -35,12 +35,20 @@ inline int padded(int n) {
   return (n + kLanes - 1) / kLanes * kLanes;
 }
 
+// Four lanes that stand for all: their sums or maxima, then those of the lanes.
+typedef float Quad __attribute__((vector_size(16), may_alias));
 inline float total(Vec v) {
-  float part[kLanes];
-  at(part) = v;
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
-  return part[0];
+  const Quad* part = reinterpret_cast<const Quad*>(&v);
+  Quad sum = part[0];
+  for (int i = 1; i < kLanes / 4; ++i) sum += part[i];
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+inline float largest(Vec v) {
+  const Quad* part = reinterpret_cast<const Quad*>(&v);
+  Quad top = part[0];
+  for (int i = 1; i < kLanes / 4; ++i) top = part[i] > top ? part[i] : top;
+  const float a = top[0] > top[2] ? top[0] : top[2], b = top[1] > top[3] ? top[1] : top[3];
+  return a > b ? a : b;
 }
 
 // e^x within 2 units in the last place; exactly 0 below -87, where a softmax weight no longer counts, and finite
@@ -78,11 +86,11 @@ struct Range {
   int from, to;
 };
 
-template <int R, int N>
-inline void tile(float* c, ptrdiff_t c_row, Left a, Right b, Range inner, bool accumulate) {
+template <bool Add, int R, int N>
+inline void tile(float* c, ptrdiff_t c_row, Left a, Right b, Range inner) {
   Vec sum[R][N];
   for (int r = 0; r < R; ++r)
-    for (int n = 0; n < N; ++n) sum[r][n] = accumulate ? load(c + r * c_row + n * kLanes) : Vec{};
+    for (int n = 0; n < N; ++n) sum[r][n] = Add ? load(c + r * c_row + n * kLanes) : Vec{};
   for (int k = inner.from; k < inner.to; ++k) {
     Vec right[N];
     for (int n = 0; n < N; ++n) right[n] = load(b.at + k * b.row + n * kLanes);
@@ -96,28 +104,48 @@ inline void tile(float* c, ptrdiff_t c_row, Left a, Right b, Range inner, bool a
 }
 
 // Whole tiles of R rows, then the rest in tiles of half the height.
-template <int R, int N>
-inline void tiles(float* c, ptrdiff_t c_row, Left a, Right b, int rows, Range inner, bool accumulate) {
+template <bool Add, int R, int N>
+inline void tiles(float* c, ptrdiff_t c_row, Left a, Right b, int rows, Range inner) {
   int r = 0;
-  for (; r + R <= rows; r += R)
-    tile<R, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, inner, accumulate);
+  for (; r + R <= rows; r += R) tile<Add, R, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, inner);
   if constexpr (R > 1)
-    if (r < rows)
-      tiles<R / 2, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, rows - r, inner, accumulate);
+    if (r < rows) tiles<Add, R / 2, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, rows - r, inner);
 }
 
-inline void product(float* c, ptrdiff_t c_row, Left a, Right b, int rows, int vectors, Range inner, bool accumulate) {
+template <bool Add>  // to what C holds
+inline void product(float* c, ptrdiff_t c_row, Left a, Right b, int rows, int vectors, Range inner) {
   for (int v = 0; v < vectors;) {
     const int left = vectors - v, take = left == 4 ? 2 : left >= kTileVectors ? kTileVectors : left;
     float* to = c + v * kLanes;
     const Right from{b.at + v * kLanes, b.row};
     if (take == 3)
-      tiles<kTileRows, 3>(to, c_row, a, from, rows, inner, accumulate);
+      tiles<Add, kTileRows, 3>(to, c_row, a, from, rows, inner);
     else if (take == 2)
-      tiles<kTileRows, 2>(to, c_row, a, from, rows, inner, accumulate);
+      tiles<Add, kTileRows, 2>(to, c_row, a, from, rows, inner);
     else
-      tiles<kTileRows, 1>(to, c_row, a, from, rows, inner, accumulate);
+      tiles<Add, kTileRows, 1>(to, c_row, a, from, rows, inner);
     v += take;
+  }
+}
+
+// to [width][pad] = from [rows][width], turned; columns beyond `rows` are zeros. Four by four in registers.
+inline void turn_block(const float* from, ptrdiff_t row, float* to, ptrdiff_t pad) {
+  typedef float Loose __attribute__((vector_size(16), aligned(4), may_alias));
+  const auto get = [&](int r) { return *reinterpret_cast<const Loose*>(from + r * row); };
+  const Loose a = get(0), b = get(1), c = get(2), d = get(3);
+  const Loose ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Loose ef = __builtin_shufflevector(a, b, 2, 6, 3, 7), gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const auto put = [&](int r, Loose x) { *reinterpret_cast<Loose*>(to + r * pad) = x; };
+  put(0, __builtin_shufflevector(ab, cd, 0, 1, 4, 5)), put(1, __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+  put(2, __builtin_shufflevector(ef, gh, 0, 1, 4, 5)), put(3, __builtin_shufflevector(ef, gh, 2, 3, 6, 7));
+}
+inline void turn(const float* from, ptrdiff_t row, int rows, int width, int pad, float* to) {
+  const int whole_rows = rows / 4 * 4, whole_width = width / 4 * 4;
+  for (int r = 0; r < whole_rows; r += 4)
+    for (int i = 0; i < whole_width; i += 4) turn_block(from + r * row + i, row, to + i * pad + r, pad);
+  for (int i = 0; i < width; ++i) {
+    for (int r = i < whole_width ? whole_rows : 0; r < rows; ++r) to[i * pad + r] = from[r * row + i];
+    for (int r = rows; r < pad; ++r) to[i * pad + r] = 0;
   }
 }
 
