@@ -21,13 +21,12 @@ void check_tasks(const std::vector<const Run*>& runs) {
     std::sort(tasks.begin(), tasks.end());
     return tasks;
   };
-  std::map<int64_t, const Run*> first_of_order;
+  std::map<std::pair<bool, int64_t>, const Run*> first_of_order;  // joint runs have no order of their own
   for (const Run* run : runs) {
     const auto shown = [](const Run* r) { return cat(r->folder, " (", printable(join(r->tasks, ", "), 300), ")"); };
     check(sorted(run->tasks) == sorted(runs[0]->tasks), "runs on ", run->stream,
           " differ in their tasks: ", shown(runs[0]), " and ", shown(run), "; compare them separately");
-    if (run->joint()) continue;
-    const Run* other = first_of_order.emplace(run->order, run).first->second;
+    const Run* other = first_of_order.emplace(std::make_pair(run->joint(), run->order), run).first->second;
     check(run->tasks == other->tasks, "both are order ", run->order,
           " but their tasks stand in another order: ", shown(other), " and ", shown(run), "; compare them separately");
   }

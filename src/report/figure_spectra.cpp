@@ -69,7 +69,7 @@ std::string panel(const std::string& skill, const Course& course, int style, dou
   const std::string note =
       course.first_stage == course.last_stage
           ? fmt::format("stage {} only", course.first_stage)
-          : fmt::format("stage {} → {}, drift {:.4f}", course.first_stage, course.last_stage, drift);
+          : fmt::format("stage {} → {}, drift {:.2g}", course.first_stage, course.last_stage, drift);
   return "<figure><figcaption>" + escaped(skill) + "<br><small>" + note + "</small></figcaption>" + svg.done() +
          "</figure>\n";
 }

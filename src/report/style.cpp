@@ -64,7 +64,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
   th, td { padding-right: .55rem; } }
 @media print { :root { --ground: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #f3f3f3; --s0: #0072b2;
   --s5: #000; --s6: #56b4e9; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
-  .scroll { overflow: visible; } figure, tr, .example { break-inside: avoid; } h2, h3, h4 { break-after: avoid; }
+  .scroll { overflow: visible; } figure, tr, .example { break-inside: avoid; } h2, h3, h4, summary, .legend { break-after: avoid; }
+  .row figure { width: 5rem; }
   .wide { grid-template-columns: 1fr 1fr; } .small { grid-template-columns: repeat(4, 1fr); } }
 )css";
 }

@@ -47,7 +47,8 @@ std::string text_grid(const Grid& grid) {
 }
 
 // Broken at spaces to 80 columns; further lines are indented under the first.
-std::string wrapped(const std::string& text) {
+std::string wrapped(const std::string& raw) {
+  const std::string text = printable(raw, 2000);  // names from files must not steer the terminal
   std::string out, line = "-";
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(' ', begin), text.size());
@@ -199,7 +200,7 @@ std::string text_tables(const Comparison& comparison) {
   }
   for (const auto& note : comparison.notes) out += wrapped(note);
   if (!comparison.skipped.empty()) out += "\n";
-  for (const auto& line : comparison.skipped) out += "skipped: " + line + "\n";
+  for (const auto& line : comparison.skipped) out += "skipped: " + printable(line, 500) + "\n";
   return out;
 }
 

@@ -91,7 +91,7 @@ Grid score_grid(const Comparison& comparison, const ComparisonTable& table) {
 }
 
 Grid difference_grid(const Comparison& comparison, const ComparisonTable& table) {
-  Grid grid{cat("difference to ", table.against, ", over n pairs of runs"), {"label", "n"}, {}};
+  Grid grid{cat("difference to ", printable(table.against), ", over n pairs of runs"), {"label", "n"}, {}};
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
   for (const auto& difference : table.differences) {
     std::vector<Cell> row = {{printable(difference.label), ""}, {std::to_string(difference.pairs), ""}};
