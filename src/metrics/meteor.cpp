@@ -67,12 +67,11 @@ class Lexicon {
   std::vector<Entry> entries_;
 };
 
-// One side of a comparison: lengths and weighted matches, function words at 1 - delta, content words at delta.
+// One side of a comparison: its length and its matches, function words weighing 1 - delta, content words delta.
 struct Side {
   double length = 0, matched = 0, words = 0;
-  void add(double weight, bool function) {
-    (weight < 0 ? length : matched) += std::abs(weight) * (function ? 1 - kDelta : kDelta);
-  }
+  void count(bool function) { length += function ? 1 - kDelta : kDelta, words += 1; }
+  void match(double weight, bool function) { matched += weight * (function ? 1 - kDelta : kDelta); }
 };
 
 struct Stats {
@@ -95,12 +94,9 @@ struct Stats {
   }
 };
 
-constexpr double kLength = -1;  // marks a word counted into a side's length instead of its matches
-
 Side side_of(const WordIds& words, const Lexicon& lexicon) {
   Side out;
-  out.words = static_cast<double>(words.size());
-  for (uint32_t word : words) out.add(kLength, lexicon.is_function(word));
+  for (uint32_t word : words) out.count(lexicon.is_function(word));
   return out;
 }
 
@@ -117,8 +113,8 @@ Stats compare(WordIds said, WordIds truth, const Lexicon& lexicon) {
     if (alignment.partner[i] < 0) continue;
     const uint32_t partner = truth[static_cast<size_t>(alignment.partner[i])];
     const double weight = lexicon.match(said[i], partner);
-    out.said.add(weight, lexicon.is_function(said[i]));
-    out.truth.add(weight, lexicon.is_function(partner));
+    out.said.match(weight, lexicon.is_function(said[i]));
+    out.truth.match(weight, lexicon.is_function(partner));
   }
   return out;
 }

@@ -90,6 +90,7 @@ MetricResult evaluate(const std::vector<Answered>& samples, Rules rules) {
   Lemmatizer lemmatizer(net);
   const auto prepared = [&](const std::string& text) {
     Words words = caption_tokens(text);
+    words.resize(std::min(words.size(), 4 * kMostWords));  // before the costly part; most stop words are gone after it
     if (rules.lemmas)
       for (auto& word : words) word = lemmatizer.lemma(word);
     return without_stop_words(words);
