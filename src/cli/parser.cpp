@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -18,7 +19,7 @@ using nlohmann::json;
 using Questions = std::vector<LabelledQuestion>;
 
 struct Arguments {
-  std::string data = "world", size = "small", file;
+  std::string data = "world", size = "small", split = "val", file;
   std::vector<std::string> sets;
   int64_t steps = 0, seed = 1, per_task = 400;
 };
@@ -89,6 +90,16 @@ void print_report(const ParserReport& r) {
   std::cout << "\n" << text_table(rows);
 }
 
+// Held-out questions whose text training did not hold; short ones recur in any data.
+Questions fresh_questions(const Data& data) {
+  std::unordered_set<std::string> seen;
+  for (const auto& question : data.train) seen.insert(question.text);
+  Questions out;
+  for (const auto& question : data.held_out)
+    if (!seen.count(question.text)) out.push_back(question);
+  return out;
+}
+
 void train(const Arguments& a, const Common& common) {
   const auto options = resolve(a);
   const auto data = training_data(a);
@@ -106,21 +117,30 @@ void train(const Arguments& a, const Common& common) {
                       {"accuracy", report.accuracy},
                       {"calibration_error", report.calibration_error}};
   parser.save(a.file, {{"training", notes.dump()}});
+  const auto fresh = fresh_questions(data);
   if (common.json) {
     json result = to_json(report);
     result["parser"] = a.file, result["temperature"] = parser.temperature, result["training"] = notes;
+    if (!fresh.empty()) result["unseen"] = to_json(evaluate_parser(parser, fresh));
     return print_json(result);
   }
   std::cout << data.train.size() << " questions, " << parser.vocabulary().words().size() << " words -> " << a.file
             << "\ntemperature " << number(parser.temperature) << "; "
             << (data.held_out.empty() ? "nothing held out, on training " : "on held-out ") << summary(report) << "\n";
+  if (!fresh.empty()) std::cout << "unseen texts among them, " << summary(evaluate_parser(parser, fresh)) << "\n";
+}
+
+world::Split split_named(const std::string& name) {
+  for (const auto split : {world::Split::val, world::Split::test, world::Split::tune})
+    if (name == world::name_of(split)) return split;
+  fail("--split ", printable(name), " is unknown; known: val, test, tune");
 }
 
 void evaluate(const Arguments& a, const Common& common) {
+  const auto split = split_named(a.split);
   const auto parser = SkillParser::load(a.file);
-  const auto questions = a.data == "world"
-                             ? world::labelled_questions(world::Split::val, std::max<int64_t>(1, a.per_task / 4))
-                             : read_labelled_questions(a.data);
+  const auto questions = a.data == "world" ? world::labelled_questions(split, std::max<int64_t>(1, a.per_task / 4))
+                                           : read_labelled_questions(a.data);
   const auto report = evaluate_parser(parser, questions);
   if (!common.json) return print_report(report);
   json result = to_json(report);
@@ -167,6 +187,8 @@ void add_parser_command(CLI::App& app, Common& common) {
   auto* eval_command = command->add_subcommand("eval", "accuracy, calibration and confusions on held-out questions");
   eval_command->add_option("FILE", a->file, "parser file")->required();
   add_data_options(*eval_command, *a);
+  eval_command->add_option("--split", a->split, "of the world: val (the temperature was fitted there), test or tune")
+      ->capture_default_str();
   eval_command->callback([a, &common] { evaluate(*a, common); });
 }
 

@@ -65,6 +65,7 @@ TEST_F(SkillCommands, ParserRefusesBadInput) {
   EXPECT_FALSE(std::filesystem::exists(file));
   expect_refused({"parser", "eval", data}, "q.jsonl");
   expect_refused({"parser", "eval", kShipped, "--data", folder / "none"}, "No such file");
+  expect_refused({"parser", "eval", kShipped, "--split", "train"}, "known: val, test, tune");
   expect_refused({"parser"}, "subcommand");
   write_text(folder / "bad.jsonl", "{}\n");
   expect_refused({"parser", "eval", kShipped, "--data", folder / "bad.jsonl"}, "bad.jsonl:1");
