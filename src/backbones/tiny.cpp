@@ -61,8 +61,10 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
         linear(at + "down", l.down, t.width, t.mlp, false);
     if (!t.cross) continue;
     visit(at + "cross.norm.weight", l.cross.norm.weight, std::vector<int64_t>{t.width});
-    linear(at + "cross.q", l.cross.q, t.width, t.width, false), linear(at + "cross.k", l.cross.k, t.width, t.width, false);
-    linear(at + "cross.v", l.cross.v, t.width, t.width, false), linear(at + "cross.o", l.cross.o, t.width, t.width, false);
+    linear(at + "cross.q", l.cross.q, t.width, t.width, false),
+        linear(at + "cross.k", l.cross.k, t.width, t.width, false);
+    linear(at + "cross.v", l.cross.v, t.width, t.width, false),
+        linear(at + "cross.o", l.cross.o, t.width, t.width, false);
   }
   visit("final_norm.weight", m.decoder_.final_norm.weight, std::vector<int64_t>{t.width});
 }
@@ -198,7 +200,8 @@ std::vector<AdapterSite> TinyBackbone::sites() {
     auto& l = decoder_.layers[i];
     out.push_back({cat("layers.", i, ".q"), &l.q}), out.push_back({cat("layers.", i, ".v"), &l.v});
     if (config_.text.cross)
-      out.push_back({cat("layers.", i, ".cross.q"), &l.cross.q}), out.push_back({cat("layers.", i, ".cross.v"), &l.cross.v});
+      out.push_back({cat("layers.", i, ".cross.q"), &l.cross.q}),
+          out.push_back({cat("layers.", i, ".cross.v"), &l.cross.v});
   }
   return out;
 }
@@ -257,9 +260,9 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   auto* taken = want.tap_layers ? &tapped : nullptr;
   const auto positions = at::arange(shift + T, batch.ids.options()).expand({B, shift + T});
   const auto seen = torch::ones({B, V}, batch.mask.options());
-  const auto hidden =
-      cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual)
-            : decoder_(at::cat({visual, words}, 1), positions, at::cat({seen, batch.mask}, 1), pass, nullptr, tap, taken);
+  const auto hidden = cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual)
+                            : decoder_(at::cat({visual, words}, 1), positions, at::cat({seen, batch.mask}, 1), pass,
+                                       nullptr, tap, taken);
 
   if (want.tap_layers) {
     const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
@@ -303,11 +306,10 @@ std::vector<std::vector<int64_t>> TinyBackbone::generate(const Batch& batch, con
   const auto text_positions = column.clamp_min(0) + shift;
 
   KvCache cache;
-  auto hidden =
-      cross ? decoder_(words, text_positions, real, pass, &cache, nullptr, nullptr, memory)
-            : decoder_(at::cat({visual, words}, 1),
-                       at::cat({at::arange(V, batch.ids.options()).expand({B, V}), text_positions}, 1),
-                       at::cat({torch::ones({B, V}, real.options()), real}, 1), pass, &cache);
+  auto hidden = cross ? decoder_(words, text_positions, real, pass, &cache, nullptr, nullptr, memory)
+                      : decoder_(at::cat({visual, words}, 1),
+                                 at::cat({at::arange(V, batch.ids.options()).expand({B, V}), text_positions}, 1),
+                                 at::cat({torch::ones({B, V}, real.options()), real}, 1), pass, &cache);
   std::vector<std::vector<int64_t>> out(B);
   std::vector<bool> done(B, false);
   auto position = (length + shift);  // [B, 1]: where the next token stands

@@ -252,8 +252,9 @@ namespace {
 std::string yaml_scalar(const nlohmann::json& value) {
   if (!value.is_string()) return value.dump();
   const auto text = value.get<std::string>();
-  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+") ==
-                                          std::string::npos;
+  const bool plain =
+      !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+") ==
+                           std::string::npos;
   return plain ? text : value.dump();
 }
 

@@ -84,7 +84,8 @@ class OptionTable {
 // "key=value" from the command line.
 Assignment parse_assignment(const std::string& text, const std::string& origin);
 
-// A YAML document of nested maps as dotted keys, in file order; values are scalars or lists of scalars, which come out as
+// A YAML document of nested maps as dotted keys, in file order; values are scalars or lists of scalars, which come out
+// as
 // "[a, b]". Duplicate keys, anchors that recurse and bad syntax are errors that name the line.
 std::vector<Assignment> parse_yaml_options(const std::string& text, const std::string& path);
 

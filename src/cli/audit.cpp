@@ -34,13 +34,16 @@ void print(const Audit& audit) {
             << (audit.replay_free ? "replay-free" : "to keep samples or a teacher") << "\n";
   std::vector<std::vector<std::string>> rows = {{"kept between stages", "kind", "bytes", "sha256"}};
   int64_t weights = 0, files = 0;
-  for (const auto& item : audit.kept) rows.push_back({item.name, item.kind, std::to_string(item.bytes), item.sha256.substr(0, 16)});
+  for (const auto& item : audit.kept)
+    rows.push_back({item.name, item.kind, std::to_string(item.bytes), item.sha256.substr(0, 16)});
   for (const auto& item : audit.adapter) weights += item.bytes;
   for (const auto& item : audit.analysis) files += item.bytes;
-  rows.push_back({fmt::format("the adapter, {} tensors", audit.adapter.size()), "weights", std::to_string(weights), ""});
+  rows.push_back(
+      {fmt::format("the adapter, {} tensors", audit.adapter.size()), "weights", std::to_string(weights), ""});
   std::cout << text_table(rows);
-  std::cout << fmt::format("method state {} bytes; analysis {} bytes in {} files, read by no method; searched for {} training samples\n",
-                           audit.kept_bytes(), files, audit.analysis.size(), audit.searched);
+  std::cout << fmt::format(
+      "method state {} bytes; analysis {} bytes in {} files, read by no method; searched for {} training samples\n",
+      audit.kept_bytes(), files, audit.analysis.size(), audit.searched);
   for (const auto& violation : audit.violations) std::cout << "VIOLATION: " << violation << "\n";
   std::cout << (audit.passed() ? "passed\n\n" : "FAILED\n\n");
 }

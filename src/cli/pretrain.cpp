@@ -23,12 +23,16 @@ void add_pretrain_command(CLI::App& app, Common& common) {
   command->add_option("--learning-rate", o->learning_rate, "peak of the cosine")
       ->capture_default_str()
       ->check(CLI::Range(1e-8, 1.0));
-  command->add_option("--weight-decay", o->weight_decay, "of AdamW")->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  command->add_option("--weight-decay", o->weight_decay, "of AdamW")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--warmup", o->warmup, "linear steps before the cosine")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000000));
   command->add_option("--seed", o->seed, "of weights and batches")->capture_default_str();
-  command->add_option("--device", o->device, "cpu or cuda")->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--device", o->device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--log", o->log, "JSON lines (default: OUT.log.jsonl)");
   command->add_option("--check-every", o->check_every, "steps between accuracy checks; 0 for none but the last")
       ->capture_default_str()

@@ -33,7 +33,8 @@ void run(const Arguments& arguments, const Common& common) {
       const auto& value = metrics["scores"][key];
       return value.is_number() ? number(value.get<double>(), 1) : std::string("-");
     };
-    rows.push_back({folder.substr(folder.rfind('/') + 1), shown("zero_shot"), shown("AP"), shown("AF"), shown("Avg"), shown("MFT")});
+    rows.push_back({folder.substr(folder.rfind('/') + 1), shown("zero_shot"), shown("AP"), shown("AF"), shown("Avg"),
+                    shown("MFT")});
     runs.push_back({{"folder", folder}, {"metrics", metrics}});
   }
   if (common.json) return print_json({{"runs", runs}});
@@ -44,7 +45,8 @@ void run(const Arguments& arguments, const Common& common) {
 }  // namespace
 
 void add_run_command(CLI::App& app, Common& common) {
-  auto* command = app.add_subcommand("run", "train a stream with one or several methods, and evaluate after every stage");
+  auto* command =
+      app.add_subcommand("run", "train a stream with one or several methods, and evaluate after every stage");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("CONFIG", arguments->configs, "YAML files of options; later ones override")->required();
   command->add_option("--set", arguments->sets, "one option, after all files, e.g. --set learning_rate=1e-4")

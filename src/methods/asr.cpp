@@ -32,8 +32,7 @@ class Asr final : public Method {
   void before_stage(StageContext& stage) override {
     loss_.reset();
     if (stage.stage > 1 && options_.asr.beta > 0)
-      loss_.emplace(memory_.tensors(), options_,
-                    at::TensorOptions().dtype(at::kFloat).device(stage.model.device()));
+      loss_.emplace(memory_.tensors(), options_, at::TensorOptions().dtype(at::kFloat).device(stage.model.device()));
   }
 
   torch::Tensor loss(StepContext& step) override {

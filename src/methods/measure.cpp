@@ -81,7 +81,8 @@ void visit_memory(PrototypeMemory& memory, StateVisitor& visitor) {
   std::vector<int64_t> keys, counts;
   for (const auto& p : memory.prototypes) keys.push_back(p.skill), counts.push_back(p.count);
   auto key = torch::tensor(keys, at::kLong), count = torch::tensor(counts, at::kLong);
-  auto mean = table_of(memory.prototypes, &Prototype::mean), variance = table_of(memory.prototypes, &Prototype::variance);
+  auto mean = table_of(memory.prototypes, &Prototype::mean),
+       variance = table_of(memory.prototypes, &Prototype::variance);
   auto angular = table_of(memory.prototypes, &Prototype::angular), map = table_of(memory.prototypes, &Prototype::map);
   visitor.number("stages", kind, memory.stages);
   visitor.number("map_height", kind, memory.map_height), visitor.number("map_width", kind, memory.map_width);

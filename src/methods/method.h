@@ -47,7 +47,7 @@ struct StageContext {
   int64_t batch_size = 0, tap_layers = 0;
   Backbone& model;
   const NamedParameters& parameters;
-  const SampleSet& data;                        // of this stage, gone afterwards
+  const SampleSet& data;                         // of this stage, gone afterwards
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
 };
 
@@ -60,7 +60,8 @@ struct StepContext {
   const NamedParameters& parameters;
   const Batch& batch;
   const Output& output;
-  std::function<torch::Tensor(const Pass&)> logits;  // what is learnt from, under other experts: answer tokens or classes
+  std::function<torch::Tensor(const Pass&)>
+      logits;                                 // what is learnt from, under other experts: answer tokens or classes
   std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
 };
 

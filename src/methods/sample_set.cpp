@@ -79,8 +79,8 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
         text.question = tokenizer.encode(s.question), text.answer = tokenizer.encode(s.answer);
         check(!text.question.empty(), s.id, ": the question is empty");
         check(!text.answer.empty(), s.id, ": the answer is empty");
-        text.functional = analyser ? analyser->functional(s.question, text.question)
-                                   : std::vector<bool>(text.question.size(), true);
+        text.functional =
+            analyser ? analyser->functional(s.question, text.question) : std::vector<bool>(text.question.size(), true);
         set.texts[static_cast<size_t>(i)] = {std::move(s.id), std::move(s.question), std::move(s.answer),
                                              std::move(s.skill), std::move(s.references)};
       }
@@ -140,7 +140,8 @@ void cache_reference(SampleSet& set, const Backbone& model) {
   want.loss = false, want.pooled = true;
   std::vector<torch::Tensor> image, text;
   for (int64_t begin = 0; begin < set.size(); begin += kBlock) {
-    const auto out = model.forward(set.rows(range(begin, std::min(set.size(), begin + kBlock))), Pass{0, nullptr}, want);
+    const auto out =
+        model.forward(set.rows(range(begin, std::min(set.size(), begin + kBlock))), Pass{0, nullptr}, want);
     image.push_back(out.image), text.push_back(out.text);
   }
   set.reference_image = at::cat(image), set.reference_text = at::cat(text);

@@ -19,13 +19,13 @@ struct SampleText {
 };
 
 struct SampleSet {
-  torch::Tensor pixels;                          // [N, 3, H, W] uint8
-  torch::Tensor features;                        // [N, ...] of the frozen vision path, or undefined
-  torch::Tensor ids, labels;                     // [N, T] int64
-  torch::Tensor mask, question, functional;      // [N, T] bool
-  torch::Tensor posterior;                       // [N, skills], or undefined
+  torch::Tensor pixels;                           // [N, 3, H, W] uint8
+  torch::Tensor features;                         // [N, ...] of the frozen vision path, or undefined
+  torch::Tensor ids, labels;                      // [N, T] int64
+  torch::Tensor mask, question, functional;       // [N, T] bool
+  torch::Tensor posterior;                        // [N, skills], or undefined
   torch::Tensor reference_image, reference_text;  // [N, width] of the base model, filled when first wanted
-  std::vector<int64_t> length;                   // text tokens of each sample
+  std::vector<int64_t> length;                    // text tokens of each sample
   std::vector<SampleText> texts;
   int64_t answer_tokens = 8;
 

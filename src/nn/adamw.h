@@ -21,7 +21,7 @@ class AdamW {
   torch::Tensor clip(double largest_norm);  // scales the gradient down to this norm; returns the norm before
   void step(double learning_rate);
 
-  torch::Tensor& gradient() { return gradient_; }           // [P]
+  torch::Tensor& gradient() { return gradient_; }            // [P]
   const torch::Tensor& parameters() const { return flat_; }  // [P]
 
   // What a checkpoint holds: both moments and the number of steps.

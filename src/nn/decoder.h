@@ -31,9 +31,9 @@ struct DecoderLayer {
 
 // Keys and values of the positions seen so far, one pair a layer, and of the memory.
 struct KvCache {
-  std::vector<torch::Tensor> keys, values;              // [B, kv_heads, S, d]; empty before the first call
+  std::vector<torch::Tensor> keys, values;                // [B, kv_heads, S, d]; empty before the first call
   std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
-  torch::Tensor key_mask;                   // [B, S]
+  torch::Tensor key_mask;                                 // [B, S]
 };
 
 class Decoder {
@@ -52,9 +52,8 @@ class Decoder {
  private:
   torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
                                 KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
-  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
-                          const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
-                          TapResult* tapped) const;
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary, const torch::Tensor& mask,
+                          const Pass& pass, KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
 };
 
 }  // namespace asr

@@ -45,8 +45,7 @@ std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, cons
     for (size_t e = 0; e < linear->experts.size(); ++e) {
       if (!(pass.experts >> e & 1)) continue;
       const auto& expert = linear->experts[e];
-      map.low_rank.push_back(
-          {expert.a, expert.b, expert.scale, pass.dropout ? (*pass.dropout)(x) : torch::Tensor()});
+      map.low_rank.push_back({expert.a, expert.b, expert.scale, pass.dropout ? (*pass.dropout)(x) : torch::Tensor()});
     }
     list.push_back(std::move(map));
   }

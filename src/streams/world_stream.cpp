@@ -48,9 +48,9 @@ class WorldStream final : public Stream {
     static constexpr const char* kNames[] = {"train", "val", "test", "tune", "novel"};
     const auto s = world::sample(world_, task, kWorld[static_cast<int>(split)], static_cast<uint64_t>(index),
                                  split == DataSplit::novel);
-    return to_stream_sample(
-        s, cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index),
-        static_cast<int>(options_.image_size));
+    return to_stream_sample(s,
+                            cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index),
+                            static_cast<int>(options_.image_size));
   }
   std::string fingerprint() const override {
     return cat(world_.name, ":v", world::kWorldVersion, ":", options_.train, ":", options_.val, ":",

@@ -16,8 +16,8 @@ class AnswerHead {
  public:
   AnswerHead(const Backbone& model, std::vector<std::string> answers);
 
-  torch::Tensor logits(const torch::Tensor& state) const;                          // [B, width] -> [B, answers]
-  torch::Tensor targets(const std::vector<std::string>& answers) const;            // [B]; an unknown one is an error
+  torch::Tensor logits(const torch::Tensor& state) const;                // [B, width] -> [B, answers]
+  torch::Tensor targets(const std::vector<std::string>& answers) const;  // [B]; an unknown one is an error
   const std::string& answer(int64_t index) const { return answers_.at(static_cast<size_t>(index)); }
   torch::Tensor& weight() { return weight_; }  // trained with the adapters
 

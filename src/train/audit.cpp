@@ -133,9 +133,12 @@ json Audit::to_json() const {
     }
     return out;
   };
-  return {{"folder", folder},         {"label", label},         {"method", method},     {"stage", stage},
-          {"replay_free", replay_free}, {"passed", passed()},   {"kept", list(kept)},   {"kept_bytes", kept_bytes()},
-          {"adapter", list(adapter)}, {"analysis", list(analysis)}, {"violations", violations}, {"searched", searched}};
+  return {{"folder", folder},           {"label", label},
+          {"method", method},           {"stage", stage},
+          {"replay_free", replay_free}, {"passed", passed()},
+          {"kept", list(kept)},         {"kept_bytes", kept_bytes()},
+          {"adapter", list(adapter)},   {"analysis", list(analysis)},
+          {"violations", violations},   {"searched", searched}};
 }
 
 Audit audit_run(const std::string& folder, int64_t samples) {

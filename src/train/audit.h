@@ -1,6 +1,6 @@
 // What a run keeps between stages, byte by byte, read from its newest checkpoint: name, kind, size and hash of every
-// item of method state, and a search of those bytes for the stream's own training samples. A method that declares itself
-// replay-free must hold no sample, question, answer or teacher, whatever it calls its tensors.
+// item of method state, and a search of those bytes for the stream's own training samples. A method that declares
+// itself replay-free must hold no sample, question, answer or teacher, whatever it calls its tensors.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,9 +18,9 @@ struct AuditItem {
 struct Audit {
   std::string folder, label, method;
   int stage = 0;
-  bool replay_free = false;       // as the method declares
-  std::vector<AuditItem> kept;    // the method's state
-  std::vector<AuditItem> adapter;  // the trained weights, which every method carries on
+  bool replay_free = false;         // as the method declares
+  std::vector<AuditItem> kept;      // the method's state
+  std::vector<AuditItem> adapter;   // the trained weights, which every method carries on
   std::vector<AuditItem> analysis;  // files for figures and scores, which no method reads
   std::vector<std::string> violations;
   int64_t searched = 0;  // training samples looked for

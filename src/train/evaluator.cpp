@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "metrics/metric.h"
+#include "skills/functional_tokens.h"
 #include "skills/taxonomy.h"
 #include "tensor/tensor_io.h"
 
@@ -48,8 +49,8 @@ void write_predictions(const std::string& path, const SampleSet& set, const Task
   std::string lines;
   for (size_t i = 0; i < score.texts.size(); ++i) {
     const auto& text = set.texts[i];
-    nlohmann::json line = {{"question_id", text.id}, {"text", score.texts[i]},  {"answer", text.answer},
-                           {"score", score.per_sample[i]}, {"skill", text.skill}, {"question", text.question}};
+    nlohmann::json line = {{"question_id", text.id},       {"text", score.texts[i]}, {"answer", text.answer},
+                           {"score", score.per_sample[i]}, {"skill", text.skill},    {"question", text.question}};
     if (text.references.size() > 1) line["references"] = text.references;
     lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
@@ -114,6 +115,13 @@ std::vector<double> distances(const Pooled& pooled, const PrototypeMemory& memor
   return out;
 }
 
+nlohmann::json functional_list(const std::string& question) {
+  auto out = nlohmann::json::array();
+  for (const auto& word : functional_words(question))
+    if (word.functional) out.push_back(word.text);
+  return out;
+}
+
 // Samples whose pictures are kept: spread over the tasks, the same ones at every stage.
 nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask>& tasks, int64_t samples,
                             int64_t count, NamedTensors& tensors) {
@@ -131,12 +139,14 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
       list.push_back({{"task", task.name},
                       {"question", text.question},
                       {"answer", text.answer},
-                      {"prediction", task.score->texts[static_cast<size_t>(i)]}});
+                      {"prediction", task.score->texts[static_cast<size_t>(i)]},
+                      {"functional", functional_list(text.question)}});
     }
     offset += measured;
   }
   if (!images.empty())
-    tensors.emplace_back("overlay.image", at::stack(images).contiguous()), tensors.emplace_back("overlay.map", at::stack(maps));
+    tensors.emplace_back("overlay.image", at::stack(images).contiguous()),
+        tensors.emplace_back("overlay.map", at::stack(maps));
   return list;
 }
 
@@ -155,7 +165,7 @@ std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& task
 }
 
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
-                              const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers) {
+                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers) {
   const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers);
   std::map<int64_t, std::vector<int64_t>> rows_of;
   for (size_t i = 0; i < pooled.skill.size(); ++i) rows_of[pooled.skill[i]].push_back(static_cast<int64_t>(i));

@@ -12,9 +12,9 @@
 namespace asr {
 
 struct TaskScore {
-  double score = 0;                 // 0..100
-  std::vector<std::string> texts;   // what was answered
-  std::vector<double> per_sample;   // 0..1
+  double score = 0;                // 0..100
+  std::vector<std::string> texts;  // what was answered
+  std::vector<double> per_sample;  // 0..1
 };
 
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,

@@ -10,11 +10,8 @@ nlohmann::json KeptItem::to_json() const {
   const size_t size = bytes.nbytes();
   Sha256 hash;
   hash.update(bytes.data_ptr(), size);
-  return {{"name", name},
-          {"kind", name_of(kind)},
-          {"shape", bytes.sizes().vec()},
-          {"bytes", size},
-          {"sha256", hash.hex()}};
+  return {
+      {"name", name}, {"kind", name_of(kind)}, {"shape", bytes.sizes().vec()}, {"bytes", size}, {"sha256", hash.hex()}};
 }
 
 void StateSaver::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/random.h"
+#include "methods/sample_set.h"
 #include "nn/adamw.h"
 #include "streams/world/world.h"
 #include "tensor/torch_compat.h"
-#include "methods/sample_set.h"
 
 namespace asr {
 namespace {
@@ -38,7 +38,8 @@ class Batches {
   }
   std::vector<int64_t> at(int64_t step) const {
     Random random({options_.seed, 0xba7c4, static_cast<uint64_t>(step)});
-    const double share = static_cast<double>(buckets_[0].size()) / static_cast<double>(buckets_[0].size() + buckets_[1].size());
+    const double share =
+        static_cast<double>(buckets_[0].size()) / static_cast<double>(buckets_[0].size() + buckets_[1].size());
     const auto& bucket = random.chance(share) || buckets_[1].empty() ? buckets_[0] : buckets_[1];
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < options_.batch; ++i) rows.push_back(random.pick(bucket));
@@ -158,8 +159,11 @@ json pretrain(const PretrainOptions& options) {
       mean_loss = loss.item<double>();
       check(std::isfinite(mean_loss), "the loss is not finite at step ", step, "; try a smaller --learning-rate");
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      write({{"current_steps", step}, {"total_steps", options.steps}, {"loss", mean_loss},
-             {"lr", cosine_rate(options.learning_rate, step, options.steps, options.warmup)}, {"elapsed_time", seconds}});
+      write({{"current_steps", step},
+             {"total_steps", options.steps},
+             {"loss", mean_loss},
+             {"lr", cosine_rate(options.learning_rate, step, options.steps, options.warmup)},
+             {"elapsed_time", seconds}});
     }
     progress.advance(1, fmt::format("loss {:.3f}", mean_loss));
     if (options.check_every > 0 && (step + 1) % options.check_every == 0 && step + 1 < options.steps) {

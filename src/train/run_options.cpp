@@ -80,9 +80,10 @@ void check_run(const RunOptions& run) {
   check(!run.seeds.empty(), "seeds: the list is empty");
   check(std::set<int64_t>(run.seeds.begin(), run.seeds.end()).size() == run.seeds.size(), "seeds: one stands twice");
   check(run.label.empty() || run.method.size() == 1, "label: names one method, but ", run.method.size(), " are to run");
-  check(run.label.find('/') == std::string::npos && run.label != "." && run.label != "..",
-        "label: '", printable(run.label), "' cannot be the name of a folder");
-  check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device), "' is unknown; use cpu or cuda");
+  check(run.label.find('/') == std::string::npos && run.label != "." && run.label != "..", "label: '",
+        printable(run.label), "' cannot be the name of a folder");
+  check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device),
+        "' is unknown; use cpu or cuda");
   for (const auto& composition : run.method) method_parts(composition);
 }
 

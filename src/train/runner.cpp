@@ -40,10 +40,11 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
     const auto stored = json::parse(read_file(path), nullptr, false);
     check(stored.is_object() && stored.contains("config"), path, ": is damaged; choose another output_dir");
     for (const auto& [key, value] : fingerprint["config"].items())
-      check(stored["config"].contains(key) && stored["config"][key] == value, folder, ": holds runs with another '", key,
-            "' (", stored["config"].contains(key) ? stored["config"][key].dump() : "none", ", now ", value.dump(),
+      check(stored["config"].contains(key) && stored["config"][key] == value, folder, ": holds runs with another '",
+            key, "' (", stored["config"].contains(key) ? stored["config"][key].dump() : "none", ", now ", value.dump(),
             "); choose another output_dir");
-    check(stored.value("data", std::string()) == fingerprint["data"].get<std::string>(), folder, ": holds runs on other data; choose another output_dir");
+    check(stored.value("data", std::string()) == fingerprint["data"].get<std::string>(), folder,
+          ": holds runs on other data; choose another output_dir");
     check(stored.value("model", std::string()) == fingerprint["model"].get<std::string>(), folder,
           ": holds runs from another base model; choose another output_dir");
     if (stored.value("version", std::string()) != fingerprint["version"].get<std::string>())
@@ -112,11 +113,12 @@ std::vector<std::string> run_all(const RunRequest& request) {
         " has ", model->layers(), " layers to tap");
   const auto first = stream->sample(0, DataSplit::train, 0);
   check(first.height == model->image_size() && first.width == model->image_size(), "images are ", first.width, "x",
-        first.height, " but ", model->name(), " takes ", model->image_size(), "; set stream.image_size=",
-        model->image_size());
+        first.height, " but ", model->name(), " takes ", model->image_size(),
+        "; set stream.image_size=", model->image_size());
   const auto keys = keys_of(config.run);
   for (const auto& key : keys)  // before anything is written
-    check(request.resume || !exists(key.folder), key.folder, ": exists already; use --resume to go on with it, or another output_dir");
+    check(request.resume || !exists(key.folder), key.folder,
+          ": exists already; use --resume to go on with it, or another output_dir");
   claim_folder(request, fingerprint_of(request, *stream, path));
   write_file_atomically(config.run.output_dir + "/config.yaml", yaml_text(config.manifest()));
 

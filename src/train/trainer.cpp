@@ -61,7 +61,8 @@ Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Da
   const auto& run = config_.run;
   order_ = task_order(data.stream().tasks().size(), key.order);
   for (const auto& site : model_.sites()) site.linear->experts.clear();
-  parameters_ = add_experts(model_.sites(), run.lora_rank, run.lora_alpha, Random({static_cast<uint64_t>(key.seed), 0xada}).next());
+  parameters_ = add_experts(model_.sites(), run.lora_rank, run.lora_alpha,
+                            Random({static_cast<uint64_t>(key.seed), 0xada}).next());
   if (run.head == Head::answers) {
     std::vector<std::string> answers;
     for (size_t task = 0; task < order_.size(); ++task)
@@ -179,7 +180,8 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
     const double value = total.item<double>();
     if (!std::isfinite(value))
       fail_system("the loss is ", value, " at step ", step + 1, " of stage ", at_.stage, ", batch of ",
-                  names_of(set, rows), "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
+                  names_of(set, rows),
+                  "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
     (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
     loss += value / static_cast<double>(run.accumulation);
   }
@@ -197,14 +199,22 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
 void Trainer::train_stage() {
   const auto& set = stage_data(needs().reference);
   const int64_t steps = stage_steps(set);
-  StageContext context{at_.stage, stages(), static_cast<uint64_t>(key_.seed), config_.run.batch, config_.run.tap_layers,
-                       model_,    parameters_, set, {}};
+  StageContext context{at_.stage,
+                       stages(),
+                       static_cast<uint64_t>(key_.seed),
+                       config_.run.batch,
+                       config_.run.tap_layers,
+                       model_,
+                       parameters_,
+                       set,
+                       {}};
   for (auto& method : methods_) method->before_stage(context);
   AdamWOptions adam;
   adam.weight_decay = config_.run.weight_decay;
   optimizer_.emplace(trained_tensors(), adam);
   if (restored_ && at_.step > 0) {
-    optimizer_->first.copy_(restored_->at("optimizer.first")), optimizer_->second.copy_(restored_->at("optimizer.second"));
+    optimizer_->first.copy_(restored_->at("optimizer.first")),
+        optimizer_->second.copy_(restored_->at("optimizer.second"));
     optimizer_->steps = at_.step;
   }
   restored_.reset();
@@ -223,8 +233,7 @@ void Trainer::train_stage() {
       at_.train_seconds += now() - start_seconds_, start_seconds_ = now();
       save();
     }
-    if (stop_requested)
-      fail_system("stopped in stage ", at_.stage, " after step ", at_.step, "; go on with --resume");
+    if (stop_requested) fail_system("stopped in stage ", at_.stage, " after step ", at_.step, "; go on with --resume");
   }
   at_.train_seconds += now() - start_seconds_;
   progress.finish();
@@ -238,11 +247,19 @@ void Trainer::finish_stage() {
   std::optional<StageMoments> measured;
   const auto moments = [&]() -> const StageMoments& {
     if (!measured)
-      measured = stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options, config_.run.tap_layers);
+      measured =
+          stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options, config_.run.tap_layers);
     return *measured;
   };
-  StageContext context{at_.stage, stages(), static_cast<uint64_t>(key_.seed), config_.run.batch, config_.run.tap_layers,
-                       model_,    parameters_, set, moments};
+  StageContext context{at_.stage,
+                       stages(),
+                       static_cast<uint64_t>(key_.seed),
+                       config_.run.batch,
+                       config_.run.tap_layers,
+                       model_,
+                       parameters_,
+                       set,
+                       moments};
   for (auto& method : methods_) method->after_stage(context);
   analysis_memory_.update(moments());
   optimizer_.reset();

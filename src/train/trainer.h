@@ -39,9 +39,9 @@ class Trainer {
  private:
   // How far the run is; all of it is in a checkpoint.
   struct Position {
-    int stage = 0;                       // 0: before the zero-shot row
-    int64_t step = 0, global_step = 0;   // steps done in the stage, in all
-    bool trained = false;                // the stage's steps are done, its evaluation is not
+    int stage = 0;                      // 0: before the zero-shot row
+    int64_t step = 0, global_step = 0;  // steps done in the stage, in all
+    bool trained = false;               // the stage's steps are done, its evaluation is not
     double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
     std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
     std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
@@ -60,7 +60,8 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   void log(const nlohmann::json& line);
-  void log_step(int64_t steps, double loss, double rate, double norm, const std::map<std::string, torch::Tensor>& terms);
+  void log_step(int64_t steps, double loss, double rate, double norm,
+                const std::map<std::string, torch::Tensor>& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
   NamedTensors state_tensors();

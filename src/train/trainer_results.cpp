@@ -44,8 +44,8 @@ json skill_drift(const std::string& before, const std::string& after) {
   for (int64_t i = 0; i < skill_a.numel(); ++i)
     for (int64_t j = 0; j < skill_b.numel(); ++j)
       if (skill_a[i].item<int64_t>() == skill_b[j].item<int64_t>())
-        out[skill_names()[static_cast<size_t>(skill_a[i].item<int64_t>())]] = spectral_drift(
-            row_of(radial_a, i), row_of(radial_b, j), row_of(angular_a, i), row_of(angular_b, j));
+        out[skill_names()[static_cast<size_t>(skill_a[i].item<int64_t>())]] =
+            spectral_drift(row_of(radial_a, i), row_of(radial_b, j), row_of(angular_a, i), row_of(angular_b, j));
   return out;
 }
 
@@ -149,7 +149,9 @@ void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
     accuracy[name] = *history.back();
     if (best >= 0) forgetting[name] = best - *history.back();
   }
-  json line = {{"stage", at_.stage}, {"scores", at_.rows.back()}, {"skill_accuracy", accuracy},
+  json line = {{"stage", at_.stage},
+               {"scores", at_.rows.back()},
+               {"skill_accuracy", accuracy},
                {"skill_forgetting", forgetting}};
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
@@ -168,7 +170,7 @@ std::string matrix_text(const std::vector<std::string>& tasks, const std::vector
   for (size_t a = 0; a < rows.size(); ++a) {
     const size_t stage = joint && a > 0 ? tasks.size() : a + static_cast<size_t>(first);
     out += std::to_string(stage);
-    for (size_t b = 0; b < tasks.size(); ++b) 
+    for (size_t b = 0; b < tasks.size(); ++b)
       out += b < rows[a].size() && rows[a][b] != kNotAsked ? fmt::format(",{:.10g}", rows[a][b]) : ",";
     out += "\n";
   }
@@ -186,7 +188,13 @@ json scores_of(const std::vector<std::string>& tasks, const std::vector<std::vec
   if (rows.size() < 2) return out;
   if (joint) {
     const double final = mean_of(rows.back());
-    out.update({{"AP", final}, {"Last", final}, {"Avg", json()}, {"AF", json()}, {"AF_vqacl", json()}, {"BWT", json()}, {"MFT", final}});
+    out.update({{"AP", final},
+                {"Last", final},
+                {"Avg", json()},
+                {"AF", json()},
+                {"AF_vqacl", json()},
+                {"BWT", json()},
+                {"MFT", final}});
     return out;
   }
   ScoreMatrix matrix;
@@ -196,8 +204,13 @@ json scores_of(const std::vector<std::string>& tasks, const std::vector<std::vec
     matrix.rows.back().resize(tasks.size(), NAN);
   }
   const auto s = score(matrix);
-  out.update({{"AP", s.ap}, {"AF", number_or_null(s.af_paper)}, {"AF_vqacl", number_or_null(s.af_vqacl)},
-              {"Last", s.last}, {"Avg", s.avg}, {"BWT", number_or_null(s.bwt)}, {"MFT", s.mft}});
+  out.update({{"AP", s.ap},
+              {"AF", number_or_null(s.af_paper)},
+              {"AF_vqacl", number_or_null(s.af_vqacl)},
+              {"Last", s.last},
+              {"Avg", s.avg},
+              {"BWT", number_or_null(s.bwt)},
+              {"MFT", s.mft}});
   return out;
 }
 
@@ -248,7 +261,8 @@ void Trainer::write_results(bool complete) {
       {"tasks", tasks},
       {"scores", scores_of(tasks, at_.rows, joint)},
       {"cost",
-       {{"step_ms", number_or_null(at_.global_step > 0 ? 1000 * at_.train_seconds / static_cast<double>(at_.global_step) : NAN)},
+       {{"step_ms",
+         number_or_null(at_.global_step > 0 ? 1000 * at_.train_seconds / static_cast<double>(at_.global_step) : NAN)},
         {"steps", at_.global_step},
         {"train_seconds", at_.train_seconds},
         {"finish_seconds", at_.finish_seconds},

@@ -22,13 +22,21 @@ nlohmann::json Trainer::state_json() const {
     for (const auto& value : values) list.push_back(value ? nlohmann::json(*value) : nlohmann::json());
     skills[name] = list;
   }
-  return {{"global_step", at_.global_step},   {"stage", at_.stage},
-          {"step", at_.step},                 {"trained", at_.trained},
-          {"train_seconds", at_.train_seconds}, {"eval_seconds", at_.eval_seconds},
-          {"finish_seconds", at_.finish_seconds}, {"scores", at_.rows},
-          {"novel", at_.novel}, {"skills", skills},                 {"log_bytes", log_bytes_},
-          {"method", key_.composition},       {"seed", key_.seed},
-          {"order", key_.order},              {"config", config_.manifest()}};
+  return {{"global_step", at_.global_step},
+          {"stage", at_.stage},
+          {"step", at_.step},
+          {"trained", at_.trained},
+          {"train_seconds", at_.train_seconds},
+          {"eval_seconds", at_.eval_seconds},
+          {"finish_seconds", at_.finish_seconds},
+          {"scores", at_.rows},
+          {"novel", at_.novel},
+          {"skills", skills},
+          {"log_bytes", log_bytes_},
+          {"method", key_.composition},
+          {"seed", key_.seed},
+          {"order", key_.order},
+          {"config", config_.manifest()}};
 }
 
 NamedTensors Trainer::state_tensors() {
@@ -83,7 +91,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   // Lines that were logged after the checkpoint will be logged again.
   log_bytes_ = state.at("log_bytes");
   auto text = read_file(key_.folder + "/log.jsonl");
-  check(static_cast<int64_t>(text.size()) >= log_bytes_, key_.folder, "/log.jsonl: is shorter than the checkpoint says");
+  check(static_cast<int64_t>(text.size()) >= log_bytes_, key_.folder,
+        "/log.jsonl: is shorter than the checkpoint says");
   write_file_atomically(key_.folder + "/log.jsonl", text.substr(0, static_cast<size_t>(log_bytes_)));
 }
 

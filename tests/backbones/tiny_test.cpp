@@ -1,8 +1,8 @@
 #include "backbones/tiny.h"
 
 #include "spectral/spectral_loss.h"
-#include "tests/support/files.h"
 #include "tensor/tensor_io.h"
+#include "tests/support/files.h"
 #include "tests/support/tensors.h"
 
 namespace asr {

@@ -78,7 +78,8 @@ TEST(OptionsYaml, BadFilesNameTheLine) {
   const auto message = [](const std::string& text) { return error_of([&] { parse_yaml_options(text, "f.yaml"); }); };
   EXPECT_CONTAINS(message("toy:\n  count: 1\n  count: 2\n"), "f.yaml:3: key 'count' stands twice");
   EXPECT_CONTAINS(message("toy: [1, 2\n"), "not valid YAML");
-  EXPECT_CONTAINS(message("toy:\n  - 1\n"), "needs a plain value");
+  EXPECT_CONTAINS(message("toy:\n  - a: 1\n"), "needs a plain value or a list of plain values");
+  EXPECT_CONTAINS(message("toy: [\"a,b\"]\n"), "a comma or bracket");
   EXPECT_CONTAINS(message(","), "f.yaml:1");
   EXPECT_CONTAINS(message("just text"), "expected 'key: value'");
   EXPECT_CONTAINS(message("? [a, b]\n: 1\n"), "plain word");

@@ -24,11 +24,21 @@ inline void write_small_model(const std::string& path, const std::string& kind =
 
 inline std::vector<Assignment> small_run(const std::string& model, const std::string& out, const std::string& method) {
   const auto set = [](const std::string& key, const std::string& value) { return Assignment{key, value, "test"}; };
-  return {set("model_name_or_path", model), set("output_dir", out),         set("method", method),
-          set("stream.name", "world-10"),   set("stream.tasks", "3"),       set("stream.train", "24"),
-          set("stream.val", "8"),           set("stream.image_size", "32"), set("per_device_train_batch_size", "8"),
-          set("learning_rate", "0.01"),     set("attention.layers", "2"),   set("analysis.samples", "4"),
-          set("logging_steps", "1"),        set("er.buffer", "9"),          set("save_steps", "2"),
+  return {set("model_name_or_path", model),
+          set("output_dir", out),
+          set("method", method),
+          set("stream.name", "world-10"),
+          set("stream.tasks", "3"),
+          set("stream.train", "24"),
+          set("stream.val", "8"),
+          set("stream.image_size", "32"),
+          set("per_device_train_batch_size", "8"),
+          set("learning_rate", "0.01"),
+          set("attention.layers", "2"),
+          set("analysis.samples", "4"),
+          set("logging_steps", "1"),
+          set("er.buffer", "9"),
+          set("save_steps", "2"),
           set("skills.parser", std::string(ASR_SOURCE_DIR) + "/assets/parser-world.safetensors")};
 }
 
@@ -49,9 +59,9 @@ std::string message_of(F&& f) {
 
 // Two runs that must be equal to the last bit, file by file.
 inline void expect_same_run(const std::string& a, const std::string& b) {
-  for (const char* name :
-       {"/matrix.csv", "/adapter/adapter_model.safetensors", "/memory.safetensors", "/predictions/stage-03-task-02.jsonl",
-        "/stages/03/kept.json", "/stages/01/analysis.safetensors", "/stages/02/analysis.safetensors"})
+  for (const char* name : {"/matrix.csv", "/adapter/adapter_model.safetensors", "/memory.safetensors",
+                           "/predictions/stage-03-task-02.jsonl", "/stages/03/kept.json",
+                           "/stages/01/analysis.safetensors", "/stages/02/analysis.safetensors"})
     EXPECT_TRUE(read_text(a + name) == read_text(b + name)) << a << name;
 }
 

@@ -179,7 +179,8 @@ TEST(Runs, ADamagedCheckpointFallsBackToTheOneBefore) {
   const auto names = list_folder(checkpoints);
   ASSERT_EQ(names.size(), 2u);
   const auto steps = [](const std::string& name) { return std::stoi(name.substr(name.find('-') + 1)); };
-  const auto newest = checkpoints + "/" + (steps(names[0]) > steps(names[1]) ? names[0] : names[1]) + "/state.safetensors";
+  const auto newest =
+      checkpoints + "/" + (steps(names[0]) > steps(names[1]) ? names[0] : names[1]) + "/state.safetensors";
   auto bytes = read_text(newest);
   bytes[bytes.size() / 2] ^= 1;
   write_text(newest, bytes);

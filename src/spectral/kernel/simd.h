@@ -12,7 +12,8 @@
 namespace asr::kernel::ASR_KERNEL {
 namespace {
 
-constexpr int kVector = 32;  // bytes; 64 were no faster at 24x24 and 32x46, and slower at 8x8, where they are half padding
+constexpr int kVector =
+    32;  // bytes; 64 were no faster at 24x24 and 32x46, and slower at 8x8, where they are half padding
 
 template <class Real>
 struct Simd;

@@ -7,7 +7,8 @@
 namespace asr::world {
 namespace {
 
-constexpr const char* kDomainNames[] = {"plain", "night", "noisy", "gradient", "checker", "pastel", "sketch", "hard", "varied"};
+constexpr const char* kDomainNames[] = {"plain",  "night",  "noisy", "gradient", "checker",
+                                        "pastel", "sketch", "hard",  "varied"};
 
 struct Rgb {
   double r, g, b;

@@ -10,7 +10,17 @@
 
 namespace asr::world {
 
-enum class Domain { plain, night, noisy, gradient, checker, pastel, sketch, hard, varied };  // varied is for pretraining
+enum class Domain {
+  plain,
+  night,
+  noisy,
+  gradient,
+  checker,
+  pastel,
+  sketch,
+  hard,
+  varied
+};  // varied is for pretraining
 inline constexpr int kDomains = 9;
 const char* name_of(Domain domain);
 

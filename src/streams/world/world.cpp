@@ -9,7 +9,6 @@
 namespace asr::world {
 namespace {
 
-
 uint64_t text_key(const std::string& text) {
   uint64_t key = 7;
   for (unsigned char c : text) key = Random::mix(key * 31 + c);
