@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The runs behind docs/results.md: every method, ablation and design variant, on both built-in backbones and two streams,
-# over five seeds. What is complete is left alone, so the work can go on where it stopped.
+# over five seeds. What is complete in OUT or in results/ is left alone, so the work can go on where it stopped. Copy metrics.json
+# and matrix.csv of finished runs into results/STREAM/BACKBONE/LABEL/RUN/.
 # usage: tools/run_results.sh [OUT] [DEVICE] [JOBS] [SECONDS]
 #   OUT      where the runs go (default out/results)       DEVICE  cpu or cuda (default cpu)
 #   JOBS     runs at a time (default 1)                    SECONDS stop after this long; 0: never (default)
@@ -29,10 +30,15 @@ run_one() {
   read -r stream backbone label <<<"$1"
   local config=() method=$label
   if [ -f "configs/ablation/$label.yaml" ]; then config=("configs/ablation/$label.yaml") method=asr; fi
-  local folder=$out/$stream/$backbone/$label
+  local folder=$out/$stream/$backbone/$label seeds=() name=$label
+  [ "$method" = "$label" ] || name=asr-$label
+  for seed in 0 1 2 3 4; do
+    [ -f "results/$stream/$backbone/$label/$name-seed$seed/metrics.json" ] || seeds+=("$seed")
+  done
+  [ "${#seeds[@]}" -gt 0 ] || { echo "in results/ already: $1"; return; }
   mkdir -p "$(dirname "$folder")"
   "$asr" --threads "${THREADS:-2}" run "configs/$stream.yaml" "${config[@]}" --resume --set "method=$method" \
-    --set "model_name_or_path=$backbone" --set "output_dir=$folder" --set "seeds=[0, 1, 2, 3, 4]" \
+    --set "model_name_or_path=$backbone" --set "output_dir=$folder" --set "seeds=[$(IFS=,; echo "${seeds[*]}")]" \
     --set "device=$device" --set save_minutes=0 --set analysis.overlays=0 --set per_device_eval_batch_size=300 \
     >"$folder.log" 2>&1 && echo "done $1" || { echo "FAILED $1: $(tail -n 1 "$folder.log")"; }
 }

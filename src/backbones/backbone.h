@@ -20,6 +20,7 @@ struct Batch {
   torch::Tensor ids, mask;  // [B, T] int64, bool
   torch::Tensor labels;     // [B, T] int64: the token that must come at this position, or -1
   torch::Tensor question;   // [B, T] bool: question tokens, neither special nor answer
+  int64_t question_tokens = -1;  // if all questions begin the text in one stretch, the length of the longest; else -1
   // For methods; models do not read these, and any may be undefined.
   torch::Tensor functional;                       // [B, T] bool
   torch::Tensor posterior;                        // [B, skills]

@@ -251,7 +251,14 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   TapRequest request;
   TapResult tapped;
   if (want.tap_layers) {
-    out.rows = positions_of(batch.question);
+    if (batch.question_tokens >= 0) {
+      // Slices do where questions begin the text: nothing has to be looked up.
+      const auto index = at::arange(batch.question_tokens, batch.ids.options()).expand({B, batch.question_tokens});
+      out.rows = at::where(batch.question.narrow(1, 0, batch.question_tokens), index, at::full_like(index, -1));
+      request.first_row = shift, request.first_column = 0;
+    } else {
+      out.rows = positions_of(batch.question);
+    }
     request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
     request.columns = at::arange(V, batch.ids.options()).expand({B, V});
     for (int64_t i = depth - want.tap_layers; i < depth; ++i) request.layers.push_back(i);

@@ -4,12 +4,16 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <optional>
 
 #include "backbones/tiny.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/version.h"
+#include "methods/measure.h"
 #include "nn/adamw.h"
+#include "spectral/descriptor.h"
+#include "spectral/spectral_loss.h"
 
 namespace asr {
 namespace {
@@ -51,12 +55,40 @@ Batch random_batch(const Setting& s, int64_t vocabulary) {
   b.labels.narrow(1, first, kAnswer).copy_(b.ids.narrow(1, first, kAnswer));
   b.question = torch::zeros({s.batch, s.text}, at::kBool);
   b.question.narrow(1, 0, first - 1).fill_(true);
+  b.question_tokens = first - 1;
   return b;
 }
 
+// What ASR adds to a step: tapped rows, descriptors, the loss against 15 prototypes, and the geometry term with the base's
+// embeddings at hand, as they are in every epoch and run but the first.
+class AsrTerms {
+ public:
+  AsrTerms(Batch& batch, int64_t width, int64_t grid) : encoder_(grid, grid, options_.spectral) {
+    const int64_t skills = 15, D = options_.spectral.dim(), M = options_.spectral.angular_bins, B = batch.size();
+    PrototypeTensors prototypes;
+    prototypes.skill = torch::arange(skills);
+    prototypes.mean = torch::rand({skills, D}, at::kDouble), prototypes.variance = torch::rand({skills, D}, at::kDouble) + 0.1;
+    prototypes.angular = torch::rand({skills, M}, at::kDouble) + 0.1;
+    loss_.emplace(prototypes, options_, at::TensorOptions().dtype(at::kFloat));
+    batch.functional = batch.question.clone();
+    batch.posterior = torch::rand({B, skills}).softmax(1);
+    batch.reference_image = torch::randn({B, width}), batch.reference_text = torch::randn({B, width});
+  }
+  torch::Tensor operator()(const Batch& batch, const Output& out) const {
+    const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out.rows));
+    return (*loss_)(descriptor, batch.posterior).loss * options_.asr.beta +
+           geometry_loss(out.image, out.text, batch.reference_image, batch.reference_text) * options_.asr.gamma;
+  }
+
+ private:
+  Options options_;
+  SpectralEncoder encoder_;
+  std::optional<SpectralLoss> loss_;
+};
+
 class Step {
  public:
-  explicit Step(const std::string& name) {
+  explicit Step(const std::string& name, bool with_asr = false) {
     torch::manual_seed(1);
     const Setting setting = setting_of(name);
     const auto words = some_words();
@@ -65,12 +97,16 @@ class Step {
     std::vector<torch::Tensor> learnt;
     for (const auto& [site, tensor] : add_experts(model_->sites(), kRank, 2 * kRank, 2)) learnt.push_back(tensor);
     optimizer_ = std::make_unique<AdamW>(learnt, AdamWOptions());
+    if (!with_asr) return;
+    asr_.emplace(batch_, model_->width(), setting.config.vision.grid());
+    want_.tap_layers = std::min<int64_t>(4, model_->layers()), want_.pooled = true;
   }
   std::vector<double> run(int steps) {  // milliseconds of each
     std::vector<double> times;
     for (int i = 0; i < steps; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      const auto loss = model_->forward(batch_, {}, {}).loss;
+      const auto out = model_->forward(batch_, {}, want_);
+      const auto loss = asr_ ? out.loss + (*asr_)(batch_, out) : out.loss;
       optimizer_->zero_grad();
       loss.backward();
       optimizer_->step(1e-4);
@@ -83,8 +119,15 @@ class Step {
  private:
   std::unique_ptr<TinyBackbone> model_;
   Batch batch_;
+  Want want_;
+  std::optional<AsrTerms> asr_;
   std::unique_ptr<AdamW> optimizer_;
 };
+
+double median_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
 
 // Reads a number of steps a line, answers with their times: tools/bench_step.py gives the turns.
 void serve(const std::string& model) {
@@ -92,17 +135,27 @@ void serve(const std::string& model) {
   for (int steps; std::cin >> steps;) std::cout << json(step.run(steps)).dump() << std::endl;
 }
 
+// Plain and regularised steps in turns of five, so that both meet the same machine.
 void run(int calls, const Common& common) {
   json results = json::array();
-  std::vector<std::vector<std::string>> rows = {{"model", "min ms", "median ms"}};
+  std::vector<std::vector<std::string>> rows = {{"model", "vanilla min", "median ms", "asr min", "median ms", "overhead"}};
   for (const char* model : {"decoder", "cross"}) {
-    Step step(model);
-    step.run(std::min(calls, 5));  // warm-up
-    auto times = step.run(calls);
-    std::sort(times.begin(), times.end());
-    const double median = times[times.size() / 2];
-    results.push_back({{"model", model}, {"min_ms", times[0]}, {"median_ms", median}});
-    rows.push_back({model, number(times[0], 2), number(median, 2)});
+    Step plain(model), regularised(model, /*with_asr=*/true);
+    plain.run(3), regularised.run(3);  // warm-up
+    std::vector<double> a, b;
+    while (static_cast<int>(a.size()) < calls) {
+      for (const double t : plain.run(5)) a.push_back(t);
+      for (const double t : regularised.run(5)) b.push_back(t);
+    }
+    const double min_a = *std::min_element(a.begin(), a.end()), min_b = *std::min_element(b.begin(), b.end());
+    results.push_back({{"model", model},
+                       {"min_ms", min_a},
+                       {"median_ms", median_of(a)},
+                       {"asr_min_ms", min_b},
+                       {"asr_median_ms", median_of(b)},
+                       {"asr_overhead", min_b / min_a - 1}});
+    rows.push_back({model, number(min_a, 2), number(median_of(a), 2), number(min_b, 2), number(median_of(b), 2),
+                    number(100 * (min_b / min_a - 1), 1) + " %"});
   }
   if (common.json) return print_json({{"calls", calls}, {"program", version_info()}, {"results", results}});
   std::cout << text_table(rows);

@@ -92,7 +92,7 @@ class Er final : public Method {
     auto texts = texts_to_json(set.texts);
     visitor.text("texts", StateKind::question, texts);
     set.texts = texts_from_json(texts);
-    set.length = lengths_of(set.mask);
+    set.length = lengths_of(set.mask), set.asked = lengths_of(set.question);
     set.features = torch::Tensor();
   }
 

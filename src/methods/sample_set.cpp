@@ -91,6 +91,7 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
   int64_t longest = 0;
   for (const auto& text : encoded) {
     set.length.push_back(static_cast<int64_t>(text.question.size() + text.answer.size()) + 2);  // <answer>, <end>
+    set.asked.push_back(static_cast<int64_t>(text.question.size()));
     longest = std::max(longest, set.length.back());
   }
   set.ids = at::full({count, longest}, WordTokenizer::kPadding, at::kLong);
@@ -160,6 +161,8 @@ Batch SampleSet::rows(const std::vector<int64_t>& index) const {
     batch.pixels = pixels.index_select(0, rows).to(at::kFloat).div_(255);
   batch.ids = cut(ids), batch.mask = cut(mask), batch.labels = cut(labels), batch.question = cut(question);
   batch.functional = functional.defined() ? cut(functional) : functional;
+  batch.question_tokens = 0;
+  for (const int64_t i : index) batch.question_tokens = std::max(batch.question_tokens, asked[static_cast<size_t>(i)]);
   batch.posterior = whole(posterior);
   batch.reference_image = whole(reference_image), batch.reference_text = whole(reference_text);
   return batch;
@@ -188,6 +191,7 @@ SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index) {
   out.question = pick(set.question), out.functional = pick(set.functional), out.posterior = pick(set.posterior);
   for (const int64_t i : index) {
     out.length.push_back(set.length[static_cast<size_t>(i)]);
+    out.asked.push_back(set.asked[static_cast<size_t>(i)]);
     out.texts.push_back(set.texts[static_cast<size_t>(i)]);
   }
   out.answer_tokens = set.answer_tokens;
@@ -214,6 +218,7 @@ SampleSet concatenate(const std::vector<SampleSet>& sets) {
   out.functional = padded(&SampleSet::functional, 0), out.posterior = rows(&SampleSet::posterior);
   for (const auto& set : sets) {
     out.length.insert(out.length.end(), set.length.begin(), set.length.end());
+    out.asked.insert(out.asked.end(), set.asked.begin(), set.asked.end());
     out.texts.insert(out.texts.end(), set.texts.begin(), set.texts.end());
     out.answer_tokens = std::max(out.answer_tokens, set.answer_tokens);
   }
@@ -257,6 +262,8 @@ Batch join(const Batch& a, const Batch& b) {
   out.ids = both(a.ids, b.ids, WordTokenizer::kPadding), out.mask = both(a.mask, b.mask, 0);
   out.labels = both(a.labels, b.labels, -1), out.question = both(a.question, b.question, 0);
   if (a.functional.defined() && b.functional.defined()) out.functional = both(a.functional, b.functional, 0);
+  const bool stretch = a.question_tokens >= 0 && b.question_tokens >= 0;
+  out.question_tokens = stretch ? std::max(a.question_tokens, b.question_tokens) : -1;
   out.posterior = stack_rows({a.posterior, b.posterior});
   out.reference_image = stack_rows({a.reference_image, b.reference_image});
   out.reference_text = stack_rows({a.reference_text, b.reference_text});

@@ -25,7 +25,7 @@ struct SampleSet {
   torch::Tensor mask, question, functional;       // [N, T] bool
   torch::Tensor posterior;                        // [N, skills], or undefined
   torch::Tensor reference_image, reference_text;  // [N, width] of the base model, filled when first wanted
-  std::vector<int64_t> length;                    // text tokens of each sample
+  std::vector<int64_t> length, asked;  // text tokens of each sample, and those of its question, which comes first
   std::vector<SampleText> texts;
   int64_t answer_tokens = 8;
 

@@ -5,8 +5,30 @@
 
 namespace asr {
 
+namespace {
+
+// Rows and columns as slices. Padding rows are computed like the others and zeroed.
+torch::Tensor attention_block(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
+                              const TapRequest& request) {
+  const int64_t batch = q.size(0), keys = k.size(2), T = request.rows.size(1), V = request.columns.size(1);
+  const auto chosen = q.narrow(2, request.first_row, T);
+  auto scores = chosen.matmul(k.transpose(2, 3)).mul(1 / std::sqrt(static_cast<double>(q.size(3))));  // [B, heads, T, S]
+  auto visible = key_mask.view({batch, 1, 1, keys});
+  if (causal) {
+    const auto key = at::arange(keys, request.rows.options());
+    const auto row = at::arange(request.first_row, request.first_row + T, request.rows.options());
+    visible = visible.logical_and(key.view({1, 1, 1, keys}).le(row.view({1, 1, T, 1})));
+  }
+  scores = scores.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
+  const auto weights = scores.softmax(-1).narrow(3, request.first_column, V);
+  return weights * request.rows.ge(0).to(weights.scalar_type()).view({batch, 1, T, 1});
+}
+
+}  // namespace
+
 torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
                              const TapRequest& request) {
+  if (request.first_row >= 0 && request.first_column >= 0) return attention_block(q, k, key_mask, causal, request);
   const int64_t batch = q.size(0), heads = q.size(1), width = q.size(3), keys = k.size(2);
   const auto rows = request.rows.clamp_min(0), columns = request.columns.clamp_min(0);
   const int64_t T = rows.size(1), V = columns.size(1);

@@ -12,6 +12,9 @@ struct TapRequest {
   std::vector<int64_t> layers;  // ascending
   torch::Tensor rows;           // [B, T] int64 positions of query tokens; -1 is padding and gives a row of zeros
   torch::Tensor columns;        // [B, V] int64 positions of the tokens looked at; -1 gives a column of zeros
+  // Where rows and columns are the same stretch of positions in every sample, slices serve instead of gathers: rows
+  // then begin at `first_row` (rows [B, T] still says which are padding), columns at `first_column`.
+  int64_t first_row = -1, first_column = -1;
 };
 
 struct TapResult {

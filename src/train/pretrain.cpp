@@ -134,6 +134,7 @@ json pretrain(const PretrainOptions& options) {
       pixels.push_back(b.pixels), ids.push_back(wide(b.ids, 0)), mask.push_back(wide(b.mask, 0));
       labels.push_back(wide(b.labels, -1)), question.push_back(wide(b.question, 0));
       pool.length.insert(pool.length.end(), b.length.begin(), b.length.end());
+      pool.asked.insert(pool.asked.end(), b.asked.begin(), b.asked.end());
       pool.texts.resize(pool.length.size());
       b = {};
     }

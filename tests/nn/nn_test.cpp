@@ -29,6 +29,24 @@ TEST(Attention, RowsOfTheTapAreThoseOfTheFullMatrix) {
       }
 }
 
+TEST(Tap, SlicesEqualGathers) {
+  torch::manual_seed(5);
+  const auto q = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_(), k = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_();
+  auto mask = torch::ones({2, 9}, at::kBool);
+  mask[1][8] = false;
+  for (const bool causal : {true, false}) {
+    TapRequest request;
+    request.rows = torch::tensor({{4, 5, 6}, {4, 5, -1}}), request.columns = torch::arange(4).expand({2, 4});
+    const auto gathered = attention_rows(q, k, mask, causal, request);
+    request.first_row = 4, request.first_column = 0;
+    const auto sliced = attention_rows(q, k, mask, causal, request);
+    EXPECT_TRUE(at::allclose(gathered, sliced, 1e-12, 1e-14));
+    const auto weight = torch::randn_like(gathered);
+    const auto a = gradients((gathered * weight).sum(), {q, k}), b = gradients((sliced * weight).sum(), {q, k});
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(a[i], b[i], 1e-10, 1e-12));
+  }
+}
+
 TEST(Attention, GroupedKeysAreSharedByTheirHeads) {
   torch::manual_seed(2);
   const auto q = torch::randn({1, 4, 5, 8}), k = torch::randn({1, 2, 5, 8}), v = torch::randn({1, 2, 5, 8});
