@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace asr {
+#include "io/tokenizer.h"
 
-struct Token {
-  int64_t id = 0;
-  size_t begin = 0, end = 0;  // characters of the text it stands for
-};
+namespace asr {
 
 class WordTokenizer {
  public:
