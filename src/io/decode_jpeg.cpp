@@ -45,6 +45,12 @@ void asr_jpeg_error(j_common_ptr jpeg) {
   std::longjmp(reader.jump, 1);
 }
 
+// A scan of a progressive file that only refines: cut short, it costs detail, not a part of the picture.
+bool refines(j_common_ptr jpeg) {
+  const auto* decompress = reinterpret_cast<j_decompress_ptr>(jpeg);
+  return decompress->progressive_mode && (decompress->Ss > 0 || decompress->Ah > 0);
+}
+
 // libjpeg goes on after damage and fills the rest with grey. What means missing or wrong pixels is an error here;
 // stray bytes between markers and the like, common in photographs from the web, are not.
 void asr_jpeg_message(j_common_ptr jpeg, int level) {
@@ -54,6 +60,8 @@ void asr_jpeg_message(j_common_ptr jpeg, int level) {
       reader_of(jpeg).ended_early = true;  // harmless where only the end marker is missing: see start()
       return;
     case JWRN_HIT_MARKER:
+      if (refines(jpeg)) return;
+      [[fallthrough]];
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
     case JWRN_MUST_RESYNC:
