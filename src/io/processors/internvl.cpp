@@ -1,0 +1,100 @@
+// InternVL: the image stretched to the grid of square tiles whose shape is nearest to its own, one entry a tile in
+// reading order, and, where there is more than one, a thumbnail of the whole image after them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "io/processors/steps.h"
+
+namespace asr {
+namespace {
+
+struct TileGrid {
+  int64_t columns = 1, rows = 1;
+};
+
+// By number of tiles, then by columns: on ties below, the order decides.
+std::vector<TileGrid> tile_grids(int64_t low, int64_t high) {
+  std::vector<TileGrid> out;
+  for (int64_t tiles = low; tiles <= high; ++tiles)
+    for (int64_t columns = 1; columns <= tiles; ++columns)
+      if (tiles % columns == 0) out.push_back({columns, tiles / columns});
+  return out;
+}
+
+class InternvlProcessor : public ImageProcessor {
+ public:
+  explicit InternvlProcessor(const ProcessorConfig& config)
+      : tile_(square_size(config, "size", 384)),
+        tiling_(config.flag("crop_to_patches", false)),
+        resize_(config.flag("do_resize", true)),
+        filter_(config.filter()),
+        table_(config) {
+    // The family's processor turns tiling on whatever its image processor's file says.
+    const auto* owner = config.find("processor_class");
+    if (owner && *owner == "InternVLProcessor") tiling_ = true;
+    const int64_t high = config.integer("max_patches", 12, 1, 256);
+    grids_ = tile_grids(config.integer("min_patches", 1, 1, high), high);
+  }
+
+  void append(const Image8& image, const std::string& name, ProcessedImages& out) const override {
+    int64_t tiles = 1;
+    if (tiling_)
+      tiles = append_tiles(image, name, out);
+    else
+      append_planes(resize_ ? whole(image) : image, table_, name, out);
+    out.layout_name = "num_patches";
+    out.layout.push_back(tiles);
+    out.layout_shape = {static_cast<int64_t>(out.layout.size())};
+  }
+
+ private:
+  Image8 whole(const Image8& image) const { return resize(image, tile_.height, tile_.width, filter_); }
+
+  // Of two grids equally near, the larger is taken only while the image fills more than half of it.
+  TileGrid best_grid(const Image8& image) const {
+    const double ratio = static_cast<double>(image.width) / static_cast<double>(image.height);
+    const double area = static_cast<double>(image.width) * static_cast<double>(image.height);
+    double best = INFINITY;
+    TileGrid out;
+    for (const TileGrid& grid : grids_) {
+      const double difference = std::abs(ratio - static_cast<double>(grid.columns) / static_cast<double>(grid.rows));
+      const auto grid_area = static_cast<double>(tile_.height * tile_.width * grid.columns * grid.rows);
+      if (difference < best || (difference == best && area > 0.5 * grid_area)) out = grid;
+      best = std::min(best, difference);
+    }
+    return out;
+  }
+
+  int64_t append_tiles(const Image8& image, const std::string& name, ProcessedImages& out) const {
+    const TileGrid grid = best_grid(image);
+    const Image8 canvas = resize(image, tile_.height * grid.rows, tile_.width * grid.columns, filter_);
+    Image8 tile{tile_.height, tile_.width, std::vector<uint8_t>(static_cast<size_t>(tile_.height * tile_.width) * 3)};
+    const size_t row_bytes = static_cast<size_t>(tile_.width) * 3;
+    for (int64_t i = 0; i < grid.rows * grid.columns; ++i) {
+      const int64_t top = i / grid.columns * tile_.height, left = i % grid.columns * tile_.width;
+      for (int64_t y = 0; y < tile_.height; ++y)
+        std::memcpy(&tile.rgb[static_cast<size_t>(y) * row_bytes],
+                    &canvas.rgb[static_cast<size_t>((top + y) * canvas.width + left) * 3], row_bytes);
+      append_planes(tile, table_, name, out);
+    }
+    if (grid.rows * grid.columns == 1) return 1;
+    append_planes(whole(image), table_, name, out);
+    return grid.rows * grid.columns + 1;
+  }
+
+  ImageSize tile_;
+  bool tiling_, resize_;
+  std::vector<TileGrid> grids_;
+  ResampleFilter filter_;
+  PixelTable table_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageProcessor> make_internvl_processor(const ProcessorConfig& config) {
+  return std::make_unique<InternvlProcessor>(config);
+}
+
+}  // namespace asr
