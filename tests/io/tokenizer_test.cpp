@@ -1,6 +1,9 @@
 // Every kind of tokenizer on small files made here, with ids worked out by hand.
 #include "io/tokenizer.h"
 
+#include <cmath>
+#include <functional>
+
 #include "tests/support/files.h"
 #include "tests/support/tokenizer_files.h"
 
@@ -77,6 +80,8 @@ TEST(SentencePiece, BadFiles) {
   EXPECT_CONTAINS(error(sentencepiece_bytes({{"a", -1, 1}}, false)), "no unknown piece");
   EXPECT_CONTAINS(error(sentencepiece_bytes({{"<unk>", 0, 2}, {"a", -1, 1}}, true)), "256 bytes");
   EXPECT_CONTAINS(error(bytes_field(2, number_field(3, 2))), "no pieces");
+  EXPECT_CONTAINS(error(sentencepiece_bytes(llama_pieces({"\xff"}), true)), "not UTF-8");
+  EXPECT_CONTAINS(error(sentencepiece_bytes({{"<unk>", 0, 2}, {"a", INFINITY, 1}}, false)), "finite score");
 }
 
 TEST(ByteLevel, MergesWordsAndPlaces) {

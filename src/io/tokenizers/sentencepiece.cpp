@@ -229,8 +229,8 @@ std::unique_ptr<PipelineTokenizer> build_from_sentencepiece(ByteSpan bytes, cons
   check(!file.has_character_map, path,
         ": its normaliser has a character map, which is not supported; take the model's tokenizer.json");
   for (const auto& piece : file.pieces)
-    check(!piece.text.empty() && std::isfinite(piece.score), path, ": piece '", printable(piece.text),
-          "' is empty or has no finite score; copy the file again");
+    check(!piece.text.empty() && is_utf8(piece.text) && std::isfinite(piece.score), path, ": piece '",
+          printable(piece.text), "' is empty, not UTF-8 or without a finite score; copy the file again");
   PipelineTokenizer::Parts parts;
   parts.origin = path;
   parts.model = std::make_unique<ScoreBpe>(file, path);
