@@ -15,11 +15,11 @@ namespace asr {
 
 // A batch as a model takes it: text is padded on the right; labels are -1 except at answer tokens.
 struct Batch {
-  torch::Tensor pixels;     // [B, 3, H, W] in 0..1; not read where `features` is given
-  torch::Tensor features;   // what encode_images made of them, or undefined
-  torch::Tensor ids, mask;  // [B, T] int64, bool
-  torch::Tensor labels;     // [B, T] int64: the token that must come at this position, or -1
-  torch::Tensor question;   // [B, T] bool: question tokens, neither special nor answer
+  torch::Tensor pixels;          // [B, 3, H, W] in 0..1; not read where `features` is given
+  torch::Tensor features;        // what encode_images made of them, or undefined
+  torch::Tensor ids, mask;       // [B, T] int64, bool
+  torch::Tensor labels;          // [B, T] int64: the token that must come at this position, or -1
+  torch::Tensor question;        // [B, T] bool: question tokens, neither special nor answer
   int64_t question_tokens = -1;  // if all questions begin the text in one stretch, the length of the longest; else -1
   // For methods; models do not read these, and any may be undefined.
   torch::Tensor functional;                       // [B, T] bool

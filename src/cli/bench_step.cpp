@@ -59,15 +59,16 @@ Batch random_batch(const Setting& s, int64_t vocabulary) {
   return b;
 }
 
-// What ASR adds to a step: tapped rows, descriptors, the loss against 15 prototypes, and the geometry term with the base's
-// embeddings at hand, as they are in every epoch and run but the first.
+// What ASR adds to a step: tapped rows, descriptors, the loss against 15 prototypes, and the geometry term with the
+// base's embeddings at hand, as they are in every epoch and run but the first.
 class AsrTerms {
  public:
   AsrTerms(Batch& batch, int64_t width, int64_t grid) : encoder_(grid, grid, options_.spectral) {
     const int64_t skills = 15, D = options_.spectral.dim(), M = options_.spectral.angular_bins, B = batch.size();
     PrototypeTensors prototypes;
     prototypes.skill = torch::arange(skills);
-    prototypes.mean = torch::rand({skills, D}, at::kDouble), prototypes.variance = torch::rand({skills, D}, at::kDouble) + 0.1;
+    prototypes.mean = torch::rand({skills, D}, at::kDouble),
+    prototypes.variance = torch::rand({skills, D}, at::kDouble) + 0.1;
     prototypes.angular = torch::rand({skills, M}, at::kDouble) + 0.1;
     loss_.emplace(prototypes, options_, at::TensorOptions().dtype(at::kFloat));
     batch.functional = batch.question.clone();
@@ -138,7 +139,8 @@ void serve(const std::string& model) {
 // Plain and regularised steps in turns of five, so that both meet the same machine.
 void run(int calls, const Common& common) {
   json results = json::array();
-  std::vector<std::vector<std::string>> rows = {{"model", "vanilla min", "median ms", "asr min", "median ms", "overhead"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"model", "vanilla min", "median ms", "asr min", "median ms", "overhead"}};
   for (const char* model : {"decoder", "cross"}) {
     Step plain(model), regularised(model, /*with_asr=*/true);
     plain.run(3), regularised.run(3);  // warm-up

@@ -8,11 +8,12 @@ namespace asr {
 namespace {
 
 // Rows and columns as slices. Padding rows are computed like the others and zeroed.
-torch::Tensor attention_block(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
-                              const TapRequest& request) {
+torch::Tensor attention_block(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask,
+                              bool causal, const TapRequest& request) {
   const int64_t batch = q.size(0), keys = k.size(2), T = request.rows.size(1), V = request.columns.size(1);
   const auto chosen = q.narrow(2, request.first_row, T);
-  auto scores = chosen.matmul(k.transpose(2, 3)).mul(1 / std::sqrt(static_cast<double>(q.size(3))));  // [B, heads, T, S]
+  auto scores =
+      chosen.matmul(k.transpose(2, 3)).mul(1 / std::sqrt(static_cast<double>(q.size(3))));  // [B, heads, T, S]
   auto visible = key_mask.view({batch, 1, 1, keys});
   if (causal) {
     const auto key = at::arange(keys, request.rows.options());

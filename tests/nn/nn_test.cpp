@@ -31,7 +31,8 @@ TEST(Attention, RowsOfTheTapAreThoseOfTheFullMatrix) {
 
 TEST(Tap, SlicesEqualGathers) {
   torch::manual_seed(5);
-  const auto q = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_(), k = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_();
+  const auto q = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_(),
+             k = torch::randn({2, 3, 9, 4}, at::kDouble).requires_grad_();
   auto mask = torch::ones({2, 9}, at::kBool);
   mask[1][8] = false;
   for (const bool causal : {true, false}) {
