@@ -54,11 +54,12 @@ struct Operands {
 
 Operands plain(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
   Operands out{flat(x.detach()), maps};
+  const auto type = x.scalar_type();  // a checkpoint's weights may be stored in fewer bits than are computed with
   for (auto& map : out.maps) {
-    map.weight = map.weight.detach();
-    if (map.bias.defined()) map.bias = map.bias.detach();
+    map.weight = map.weight.detach().to(type);
+    if (map.bias.defined()) map.bias = map.bias.detach().to(type);
     for (auto& expert : map.low_rank) {
-      expert.a = expert.a.detach(), expert.b = expert.b.detach();
+      expert.a = expert.a.detach().to(type), expert.b = expert.b.detach().to(type);
       if (expert.input.defined()) expert.input = flat(expert.input.detach());
     }
   }
@@ -239,11 +240,12 @@ struct LinearsBackward : torch::autograd::Node {
 
 Operands LinearsBackward::operands(variable_list* middle) {
   Operands out{flat(x.unpack()), {}};
+  const auto type = out.x.scalar_type();
   for (auto& saved : maps) {
     LinearMap map;
-    map.weight = saved.weight.unpack();
+    map.weight = saved.weight.unpack().to(type);
     for (auto& expert : saved.experts) {
-      map.low_rank.push_back({expert.a.unpack(), expert.b.unpack(), expert.scale,
+      map.low_rank.push_back({expert.a.unpack().to(type), expert.b.unpack().to(type), expert.scale,
                               expert.own_input ? flat(expert.input.unpack()) : torch::Tensor()});
       middle->push_back(expert.middle.unpack());
     }

@@ -57,7 +57,9 @@ torch::Tensor Linear::operator()(const torch::Tensor& x, const Pass& pass) const
 }
 
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator) {
-  const auto options = linear.weight.options().requires_grad(false);
+  // Adapters learn in full precision, whatever the base is stored in.
+  const bool few_bits = linear.weight.element_size() < 4;
+  const auto options = linear.weight.options().dtype(few_bits ? at::kFloat : linear.weight.scalar_type()).requires_grad(false);
   const int64_t out = linear.weight.size(0), in = linear.weight.size(1);
   // Drawn on the CPU, so that a run starts from the same adapters on every device.
   const auto a = at::randn({rank, in}, generator, at::CPU(at::kFloat)) / std::sqrt(static_cast<double>(in));
@@ -77,11 +79,11 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
 }
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {
-  return rms_norm(x, weight, eps);
+  return rms_norm(x, weight.to(x.scalar_type()), eps);
 }
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& x) const {
-  return at::layer_norm(x, weight.sizes(), weight, bias, eps);
+  return at::layer_norm(x, weight.sizes(), weight.to(x.scalar_type()), bias.to(x.scalar_type()), eps);
 }
 
 }  // namespace asr
