@@ -4,23 +4,30 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "io/word_tokenizer.h"
+#include "io/image.h"
+#include "io/tokenizer.h"
 #include "nn/linear.h"
 
 namespace asr {
 
 // A batch as a model takes it: text is padded on the right; labels are -1 except at answer tokens.
 struct Batch {
-  torch::Tensor pixels;          // [B, 3, H, W] in 0..1; not read where `features` is given
+  torch::Tensor pixels;          // [B, 3, H, W] in 0..1, or what the model's image processor gives; not read where
+                                 // `features` is given
   torch::Tensor features;        // what encode_images made of them, or undefined
   torch::Tensor ids, mask;       // [B, T] int64, bool
   torch::Tensor labels;          // [B, T] int64: the token that must come at this position, or -1
   torch::Tensor question;        // [B, T] bool: question tokens, neither special nor answer
   int64_t question_tokens = -1;  // if all questions begin the text in one stretch, the length of the longest; else -1
+  // What only some families have; on the CPU.
+  torch::Tensor image_grid;                     // [images, 3] time, height and width in patches
+  torch::Tensor tile_grid;                      // [images, 2] rows and columns of tiles
+  torch::Tensor instruction, instruction_mask;  // [B, Ti]: the question as a Q-Former reads it
   // For methods; models do not read these, and any may be undefined.
   torch::Tensor functional;                       // [B, T] bool
   torch::Tensor posterior;                        // [B, skills]
@@ -42,8 +49,26 @@ struct Output {
   torch::Tensor logits;       // [answer tokens of the batch, vocabulary]
   torch::Tensor attention;    // [B, L, heads, Tq, grid, grid]; rows are question tokens, padded with zeros
   torch::Tensor rows;         // [B, Tq] positions in the text, -1 for padding
+  torch::Tensor row_weights;  // [B, Tq] where the rows are no text (a Q-Former's queries); else undefined
   torch::Tensor image, text;  // [B, width]: mean hidden state over visual and over question positions
   torch::Tensor state;        // [B, width]
+};
+
+// A question with its picture, on the way into a batch.
+struct PackItem {
+  const Image8* image = nullptr;  // null: no picture
+  std::string id, question, answer;
+  // Which of the question's tokens are functional; offsets count in the question. Empty: all of them.
+  std::function<std::vector<bool>(const std::vector<Token>&)> functional;
+};
+
+// How a model is looked at and run; fixed for a run.
+struct BackboneOptions {
+  int64_t grid = 24;            // cells a side of attention maps, where pictures differ in shape
+  int64_t geometry_layer = 0;   // whose states are pooled; 0: the last
+  bool recompute = false;       // gradient checkpointing
+  bool text_weighted_queries = false;  // a Q-Former's queries weighted by the question's attention to them
+  std::string recipe = "native";       // or asr-paper: the paper's prompt, text budget and image limit
 };
 
 class Backbone {
@@ -51,26 +76,39 @@ class Backbone {
   virtual ~Backbone() = default;
 
   virtual std::string name() const = 0;  // "tiny-S"
+  // Pixels a side; 0 where the model has its own image processor and batches come from pack().
   virtual int64_t image_size() const = 0;
   virtual int64_t layers() const = 0;  // that can be tapped
   virtual int64_t width() const = 0;   // of hidden states
-  virtual const WordTokenizer& tokenizer() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
   virtual at::Device device() const = 0;
   virtual void to(at::Device device) = 0;
+  virtual void configure(const BackboneOptions& options) = 0;
 
   // The part of the vision path that no adapter changes; computed once a sample and kept while its stage lasts.
   virtual torch::Tensor encode_images(const torch::Tensor& pixels) const = 0;
+  // Where image_size() is 0: text and pictures of some samples as a batch on the CPU. May be called from any thread.
+  virtual Batch pack(const std::vector<PackItem>& items) const;
   virtual Output forward(const Batch& batch, const Pass& pass, const Want& want) const = 0;
   // Greedy continuation of each question by at most `limit` tokens; with a key-value cache.
   virtual std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const = 0;
 
   // LoRA sites: q and v of every attention of the language model, every tapped cross-attention, the projector.
   virtual std::vector<AdapterSite> sites() = 0;
+  // Every linear that a loaded adapter may change, and the name used here for one that older files spell otherwise.
+  virtual std::vector<AdapterSite> adaptable() { return sites(); }
+  virtual std::string current_name(const std::string& module) const { return module; }
   virtual torch::Tensor token_embedding() const = 0;  // [vocabulary, width]
-  virtual NamedParameters named_weights() const = 0;  // the base, without experts
 };
 
-// A folder or file with a trained model.
+// A file with a built-in model, or a Hugging Face model folder; see backbones.def for the families.
 std::unique_ptr<Backbone> load_backbone(const std::string& path);
+
+struct BackboneInfo {
+  std::string name, summary;
+};
+const std::vector<BackboneInfo>& backbone_infos();
+
+Batch to_device(const Batch& batch, at::Device device);  // what models keep on the CPU stays there
 
 }  // namespace asr

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "attention/rows.h"
 #include "base/error.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
@@ -185,8 +186,10 @@ std::unique_ptr<TinyBackbone> TinyBackbone::load(const std::string& path) {
   return m;
 }
 
-std::unique_ptr<Backbone> load_backbone(const std::string& path) {
-  return TinyBackbone::load(path);
+void TinyBackbone::configure(const BackboneOptions& options) {
+  check(options.geometry_layer <= config_.text.layers, "geometry.layer=", options.geometry_layer, " but ", name(), " has ",
+        config_.text.layers, " layers");
+  options_ = options;
 }
 
 void TinyBackbone::to(at::Device device) {
@@ -221,24 +224,6 @@ torch::Tensor TinyBackbone::logits(const torch::Tensor& hidden) const {
   return at::linear(hidden, embedding_);
 }
 
-namespace {
-
-// Positions of the true entries of each row, in order, padded with -1 to the longest row.
-torch::Tensor positions_of(const torch::Tensor& mask) {
-  const auto index = at::arange(mask.size(1), mask.options().dtype(at::kLong)).expand_as(mask);
-  const auto sorted = std::get<0>(at::where(mask, index, at::full_like(index, mask.size(1))).sort(1));
-  const int64_t longest = std::max<int64_t>(1, mask.sum(1).max().item<int64_t>());
-  const auto cut = sorted.narrow(1, 0, longest);
-  return at::where(cut.lt(mask.size(1)), cut, at::full_like(cut, -1));
-}
-
-torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask) {
-  const auto weight = mask.to(x.scalar_type()).unsqueeze(-1);
-  return (x * weight).sum(1) / weight.sum(1).clamp_min(1);
-}
-
-}  // namespace
-
 Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
   const int64_t B = batch.ids.size(0), T = batch.ids.size(1), grid = config_.vision.grid(), V = grid * grid,
                 depth = config_.text.layers;
@@ -267,19 +252,24 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   auto* taken = want.tap_layers ? &tapped : nullptr;
   const auto positions = at::arange(shift + T, batch.ids.options()).expand({B, shift + T});
   const auto seen = torch::ones({B, V}, batch.mask.options());
-  const auto hidden = cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual)
+  DecoderInside inside;
+  inside.recompute = options_.recompute;
+  if (want.pooled) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
+  inside.stop_there = !(want.loss || want.logits || want.state || want.tap_layers);  // embeddings need nothing above
+  const auto hidden = cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual, &inside)
                             : decoder_(at::cat({visual, words}, 1), positions, at::cat({seen, batch.mask}, 1), pass,
-                                       nullptr, tap, taken);
+                                       nullptr, tap, taken, {}, &inside);
 
   if (want.tap_layers) {
     const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
     out.attention = rows.view({B, want.tap_layers, config_.text.heads, -1, grid, grid});
   }
-  const auto text = hidden.narrow(1, shift, T);
   if (want.pooled) {
-    out.image = (cross ? visual : hidden.narrow(1, 0, V)).mean(1);
-    out.text = masked_mean(text, batch.question);
+    out.image = (cross ? visual : inside.state.narrow(1, 0, V)).mean(1);
+    out.text = masked_mean(inside.state.narrow(1, shift, T), batch.question);
   }
+  if (!hidden.defined()) return out;
+  const auto text = hidden.narrow(1, shift, T);
   // The state before a token predicts it. Answers never stand first: the marker <answer> is before them.
   const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
   check(!(want.loss || want.logits) || wanted.numel() > 0, "no sample of the batch has an answer");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backbones/backbone.h"
+#include "io/word_tokenizer.h"
 #include "nn/decoder.h"
 #include "nn/vit.h"
 
@@ -36,13 +37,15 @@ class TinyBackbone final : public Backbone {
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
   std::vector<AdapterSite> sites() override;
   torch::Tensor token_embedding() const override { return embedding_; }
-  NamedParameters named_weights() const override;
+  NamedParameters named_weights() const;  // the base, without experts
+  void configure(const BackboneOptions& options) override;
 
   const TinyConfig& config() const { return config_; }
   torch::Tensor logits(const torch::Tensor& hidden) const;  // tied to the embedding
 
  private:
   TinyConfig config_;
+  BackboneOptions options_;
   WordTokenizer tokenizer_;
   Vit vision_;
   Linear projector_in_, projector_out_;

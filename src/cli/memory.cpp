@@ -95,7 +95,6 @@ void update(const std::string& path, const std::string& stage_path, const Option
     check(memory.map_height == 0 || (memory.map_height == map.size(1) && memory.map_width == map.size(2)), stage_path,
           ": maps are ", map.size(1), "x", map.size(2), " but the memory holds ", memory.map_height, "x",
           memory.map_width);
-    memory.map_height = map.size(1), memory.map_width = map.size(2);
   }
   check(descriptor.dim() == 2 && descriptor.size(0) > 0, stage_path, ": descriptor has shape ",
         shape_text(descriptor.sizes()), "; expected [N, D] with at least one sample");

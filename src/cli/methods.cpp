@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "backbones/backbone.h"
 #include "cli/command.h"
 #include "methods/method.h"
 #include "streams/world/world.h"
@@ -26,9 +27,9 @@ void add_methods_command(CLI::App& app, Common& common) {
     print_list(method_infos(), "methods", common);
   });
   app.add_subcommand("backbones", "the backbones that can be trained")->callback([&common] {
-    print_list({{"tiny", "built in: visual tokens before the text, as LLaVA has it; sizes S, M, L"},
-                {"tiny_cross", "built in: explicit cross-attention to the visual tokens; sizes S, M, L"}},
-               "backbones", common);
+    std::vector<MethodInfo> list;
+    for (const auto& info : backbone_infos()) list.push_back({info.name, info.summary});
+    print_list(list, "backbones", common);
   });
   app.add_subcommand("streams", "the streams that 'asr run' knows")->callback([&common] {
     std::vector<MethodInfo> list;

@@ -18,6 +18,7 @@ struct ProcessedImages {
   std::string layout_name;      // "image_grid_thw", "num_patches", or empty where every image is one entry
   std::vector<int64_t> layout;  // one row an image
   std::vector<int64_t> layout_shape;  // [images, 3] or [images]
+  std::vector<int64_t> tiles;         // rows and columns of each image's tiles, where it is cut into tiles
 };
 
 class ImageProcessor {

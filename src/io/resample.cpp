@@ -177,4 +177,11 @@ Image8 resize(const Image8& image, int64_t height, int64_t width, ResampleFilter
   return resize(image, height, width, filter, {0, 0, height, width});
 }
 
+Image8 at_most(const Image8& image, int64_t side) {
+  const int64_t longer = std::max(image.height, image.width);
+  if (longer <= side) return image;
+  const auto scaled = [&](int64_t length) { return std::max<int64_t>(1, (length * side + longer / 2) / longer); };
+  return resize(image, scaled(image.height), scaled(image.width), ResampleFilter::Bicubic);
+}
+
 }  // namespace asr

@@ -17,4 +17,7 @@ struct ImageWindow {
 Image8 resize(const Image8& image, int64_t height, int64_t width, ResampleFilter filter);
 Image8 resize(const Image8& image, int64_t height, int64_t width, ResampleFilter filter, const ImageWindow& window);
 
+// The image itself, or smaller, so that its longer side is at most `side`.
+Image8 at_most(const Image8& image, int64_t side);
+
 }  // namespace asr

@@ -86,7 +86,12 @@ std::vector<Token> WordTokenizer::encode(const std::string& text) const {
   return out;
 }
 
-std::string WordTokenizer::decode(const std::vector<int64_t>& ids) const {
+std::optional<int64_t> WordTokenizer::find(const std::string& piece) const {
+  const auto place = ids_.find(piece);
+  return place == ids_.end() ? std::nullopt : std::make_optional(place->second);
+}
+
+std::string WordTokenizer::decode(const std::vector<int64_t>& ids, bool) const {
   std::string out;
   for (const int64_t id : ids) {
     check(id >= 0 && id < size(), "token ", id, " is outside the vocabulary of ", size());

@@ -11,7 +11,7 @@
 
 namespace asr {
 
-class WordTokenizer {
+class WordTokenizer final : public Tokenizer {
  public:
   static constexpr int64_t kPadding = 0, kEnd = 1, kAnswer = 2, kUnknown = 3;
 
@@ -20,11 +20,14 @@ class WordTokenizer {
   static WordTokenizer from_texts(const std::vector<std::string>& texts);
   static WordTokenizer from_pieces(std::vector<std::string> pieces, const std::string& origin);
 
-  std::vector<Token> encode(const std::string& text) const;
-  std::string decode(const std::vector<int64_t>& ids) const;  // special pieces are left out
+  std::vector<Token> encode(const std::string& text) const override;
+  // Special pieces are left out in any case: they have no text.
+  std::string decode(const std::vector<int64_t>& ids, bool skip_special = true) const override;
+  std::optional<int64_t> find(const std::string& piece) const override;
+  bool is_special(int64_t id) const override { return id >= 0 && id <= kUnknown; }
+  int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
 
   const std::vector<std::string>& pieces() const { return pieces_; }
-  int64_t size() const { return static_cast<int64_t>(pieces_.size()); }
 
  private:
   std::vector<std::string> pieces_;

@@ -4,6 +4,8 @@
 
 #include <torch/types.h>
 
+#include "nn/rotary_config.h"
+
 namespace asr {
 
 // q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key
@@ -23,6 +25,9 @@ torch::Tensor join_heads(const torch::Tensor& x);                  // and back
 struct RotaryTable {
   torch::Tensor cosine, sine;  // [B, T, d / 2]; [1, T, d / 2] where every sample has the same positions
 };
+// positions [B, T], or [3, B, T] where the configuration turns sections of a head by time, height and width.
+RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, const RotaryConfig& config,
+                        at::ScalarType type);
 RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, double theta, at::ScalarType type);
 
 // Rotary position embedding in halves, as LLaMA has it; x [B, heads, T, d], positions [B, T].

@@ -1,16 +1,26 @@
 #include "nn/decoder.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "nn/attention.h"
 #include "nn/fused.h"
+#include "nn/recompute.h"
 
 namespace asr {
 namespace {
 
 bool taps(const TapRequest* tap, size_t layer) {
   return tap && std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer));
+}
+
+// How often a layer draws dropout: once an expert that takes part.
+uint64_t adapter_calls(const DecoderLayer& l, uint64_t experts) {
+  uint64_t calls = 0;
+  for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
+    for (size_t e = 0; e < linear->experts.size(); ++e) calls += experts >> e & 1;
+  return calls;
 }
 
 }  // namespace
@@ -59,28 +69,75 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
   return l.o(join_heads(attend(q, k, v, all, /*causal=*/false)), pass);
 }
 
+// One layer whose insides are dropped. Dropout is keyed by the number of the call, so running it again from the same
+// number draws the same masks.
+torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
+                                  const torch::Tensor& mask, const Pass& pass, const TapRequest* tap,
+                                  TapResult* tapped) const {
+  const auto& l = layers[layer];
+  std::vector<torch::Tensor> parameters;
+  for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
+    for (const auto& expert : linear->experts) parameters.push_back(expert.a), parameters.push_back(expert.b);
+  const auto first_call = pass.dropout ? std::make_optional(*pass.dropout) : std::nullopt;
+  const bool tapping = taps(tap, layer);
+  const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
+  const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request](const torch::Tensor& from,
+                                                                                           AdapterDropout* dropout) {
+    const auto& part = layers[layer];
+    TapResult rows;
+    const Pass inner{experts, dropout};
+    const auto sum = from + attention(layer, part.attention_norm(from), rotary, mask, inner, nullptr,
+                                      request ? &*request : nullptr, &rows);
+    const auto gate_up = together({&part.gate, &part.up}, part.mlp_norm(sum), inner);
+    std::vector<torch::Tensor> out = {sum + part.down(gated_silu(gate_up[0], gate_up[1]), inner)};
+    out.insert(out.end(), rows.layers.begin(), rows.layers.end());
+    return out;
+  };
+  const auto out = recompute(
+      [run, first_call](const torch::Tensor& from) {
+        auto dropout = first_call;
+        return run(from, dropout ? &*dropout : nullptr);
+      },
+      x, parameters);
+  if (pass.dropout) pass.dropout->calls += adapter_calls(l, pass.experts);
+  if (tapping) tapped->layers.push_back(out[1]);
+  return out[0];
+}
+
 torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask,
                                   const Pass& pass, KvCache* cache, const TapRequest* tap, TapResult* tapped,
-                                  const torch::Tensor& memory) const {
+                                  const torch::Tensor& memory, DecoderInside* inside) const {
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
   check(config.cross == memory.defined(), "a memory is for cross-attention, and cross-attention needs one");
   if (cache) cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
-  const auto rotary = make_rotary(positions, config.width / config.heads, config.rope_theta, x.scalar_type());
+  const auto rotary = make_rotary(positions, config.head(), config.rotary, x.scalar_type());
   torch::Tensor added;  // what the half layer before adds to x
   const auto normed = [&](const RmsNorm& norm) {
     if (!added.defined()) return norm(x);
-    auto [sum, out] = add_rms_norm(x, added, norm.weight, norm.eps);
+    auto [sum, out] = add_rms_norm(x, added, norm.weight.to(x.scalar_type()), norm.eps);
     x = sum;
     return out;
   };
+  const auto depth = static_cast<int64_t>(layers.size());
+  const bool again = inside && inside->recompute && at::GradMode::is_enabled() && !cache && !config.cross;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
-    added = attention(i, normed(l.attention_norm), rotary, mask, pass, cache, tap, tapped);
-    if (config.cross) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
-    const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
-    added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
+    if (again) {
+      x = recomputed(i, x, rotary, mask, pass, tap, tapped);
+    } else {
+      added = attention(i, normed(l.attention_norm), rotary, mask, pass, cache, tap, tapped);
+      if (config.cross) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
+      const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
+      added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
+    }
+    if (inside && inside->layer == static_cast<int64_t>(i) + 1 && inside->layer < depth) {
+      inside->state = added.defined() ? x + added : x;
+      if (inside->stop_there) return {};
+    }
   }
-  return normed(final_norm);
+  const auto out = normed(final_norm);
+  if (inside && inside->layer >= depth) inside->state = out;
+  return out;
 }
 
 }  // namespace asr

@@ -14,8 +14,11 @@ namespace asr {
 
 struct DecoderConfig {
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 4, mlp = 256;
-  double rope_theta = 10000, norm_eps = 1e-6;
+  int64_t head_width = 0;  // 0: width / heads
+  RotaryConfig rotary;
+  double norm_eps = 1e-6;
   bool cross = false;  // every layer also attends to a memory (the visual tokens), after attending to the text
+  int64_t head() const { return head_width ? head_width : width / heads; }
 };
 
 struct CrossAttention {
@@ -36,20 +39,30 @@ struct KvCache {
   torch::Tensor key_mask;                                 // [B, S]
 };
 
+// Beyond the last state.
+struct DecoderInside {
+  int64_t layer = 0;        // the state after so many layers goes into `state`; 0: none
+  bool stop_there = false;  // later layers are not computed
+  torch::Tensor state;
+  bool recompute = false;  // layers keep their input alone and run again in the backward pass
+};
+
 class Decoder {
  public:
   DecoderConfig config;
   std::vector<DecoderLayer> layers;
   RmsNorm final_norm;
 
-  // x [B, T, width] at `positions` [B, T]; mask [B, T] true at real tokens. With a cache, x continues what it holds.
+  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens. With a cache, x continues what it holds.
   // `tap` fills `tapped` with rows of the layers asked for; only without a cache. `memory` [B, V, width] is what
   // cross-attention looks at; there, the tap's columns count in the memory, elsewhere in x.
   torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
                            KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
-                           const torch::Tensor& memory = {}) const;
+                           const torch::Tensor& memory = {}, DecoderInside* inside = nullptr) const;
 
  private:
+  torch::Tensor recomputed(size_t layer, const torch::Tensor& x, const RotaryTable& rotary, const torch::Tensor& mask,
+                           const Pass& pass, const TapRequest* tap, TapResult* tapped) const;
   torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
                                 KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
   torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary, const torch::Tensor& mask,

@@ -5,6 +5,19 @@
 #include "tensor/tensor_io.h"
 
 namespace asr {
+namespace {
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames) {
+  for (const auto& [from, to] : renames)
+    if (name.compare(0, from.size(), from) == 0) return to + name.substr(from.size());
+  return name;
+}
 
 Weights::Weights(const std::string& path, const std::vector<std::pair<std::string, std::string>>& renames)
     : files_(std::make_shared<Files>()) {
@@ -12,12 +25,9 @@ Weights::Weights(const std::string& path, const std::vector<std::pair<std::strin
   files_->set = read_safetensors_set(path);
   for (size_t shard = 0; shard < files_->set.shards.size(); ++shard)
     for (const auto& view : files_->set.shards[shard].tensors) {
-      auto name = view.name;
-      for (const auto& [from, to] : renames)
-        if (name.compare(0, from.size(), from) == 0) {
-          name = to + name.substr(from.size());
-          break;
-        }
+      // Tables that older versions of transformers saved beside the weights and that are computed here.
+      if (ends_with(view.name, ".position_ids") || ends_with(view.name, ".rotary_emb.inv_freq")) continue;
+      const auto name = renamed(view.name, renames);
       const bool fresh = files_->tensors.emplace(name, std::make_pair(&view, shard)).second;
       check(fresh, path, ": two tensors are known as '", name, "'");
     }
@@ -43,8 +53,7 @@ std::vector<int64_t> Weights::shape_of(const std::string& name) const {
   std::vector<std::string> near;  // only names that end alike, so that a message stays one line
   const auto tail = name.substr(name.find('.') == std::string::npos ? 0 : name.rfind('.'));
   for (const auto& [known, view] : files_->tensors)
-    if (known.size() >= tail.size() && known.compare(known.size() - tail.size(), tail.size(), tail) == 0)
-      near.push_back(known);
+    if (ends_with(known, tail)) near.push_back(known);
   if (near.size() > 400) near.resize(400);
   fail(files_->path, ": tensor '", prefix_, name, "' is missing", did_you_mean(prefix_ + name, near));
 }

@@ -15,6 +15,9 @@
 
 namespace asr {
 
+// A name under the first pair whose first text it begins with, that replaced by the second.
+std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames);
+
 class Weights {
  public:
   // A folder or file. Model families have renamed their parts over the years: a tensor whose name begins with the first

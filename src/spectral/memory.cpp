@@ -80,6 +80,7 @@ bool PrototypeMemory::update(const StageMoments& stage) {
   ++stages;
   if (options.asr.beta == 0 && stages > 1) return false;
   const auto& s = options.spectral;
+  if (stage.map_height) map_height = stage.map_height, map_width = stage.map_width;
   for (auto& [key, moments] : stage.result()) {
     auto variance = moments.variance;
     if (s.floor_at == FloorAt::update)

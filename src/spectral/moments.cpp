@@ -65,6 +65,11 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
   check(!raw || (maps.numel() > 0 && maps.isfinite().all().item<bool>() && maps.ge(0).all().item<bool>() &&
                  maps.sum({1, 2}).gt(0).all().item<bool>()),
         "stage maps must be finite, >= 0 and not all zero");
+  if (raw) {
+    check(map_height == 0 || (map_height == maps.size(1) && map_width == maps.size(2)), "maps of ", maps.size(1), "x",
+          maps.size(2), " cannot be averaged with maps of ", map_height, "x", map_width);
+    map_height = maps.size(1), map_width = maps.size(2);
+  }
   const int64_t skills = pi.size(1), cells = raw ? maps.size(1) * maps.size(2) : 0;
   for (int64_t i = 0; i < samples; ++i)
     for (int64_t key : keys_of(pi.data_ptr<double>() + i * skills, skills, task)) {
@@ -78,6 +83,7 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
 }
 
 void StageMoments::merge(const StageMoments& other) {
+  if (map_height == 0) map_height = other.map_height, map_width = other.map_width;
   for (const auto& [key, from] : other.sums_) {
     Sums& into = sums_[key];
     into.count += from.count;

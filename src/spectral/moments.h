@@ -27,6 +27,7 @@ class StageMoments {
   void merge(const StageMoments& other);
 
   std::map<int64_t, SkillMoments> result() const;  // by skill (or 0 for global, or the task)
+  int64_t map_height = 0, map_width = 0;           // of the maps added, if any
 
  private:
   struct Sums {

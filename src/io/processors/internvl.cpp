@@ -43,7 +43,7 @@ class InternvlProcessor : public ImageProcessor {
     if (tiling_)
       tiles = append_tiles(image, name, out);
     else
-      append_planes(resize_ ? whole(image) : image, table_, name, out);
+      out.tiles.insert(out.tiles.end(), {1, 1}), append_planes(resize_ ? whole(image) : image, table_, name, out);
     out.layout_name = "num_patches";
     out.layout.push_back(tiles);
     out.layout_shape = {static_cast<int64_t>(out.layout.size())};
@@ -69,6 +69,7 @@ class InternvlProcessor : public ImageProcessor {
 
   int64_t append_tiles(const Image8& image, const std::string& name, ProcessedImages& out) const {
     const TileGrid grid = best_grid(image);
+    out.tiles.insert(out.tiles.end(), {grid.rows, grid.columns});
     const Image8 canvas = resize(image, tile_.height * grid.rows, tile_.width * grid.columns, filter_);
     Image8 tile{tile_.height, tile_.width, std::vector<uint8_t>(static_cast<size_t>(tile_.height * tile_.width) * 3)};
     const size_t row_bytes = static_cast<size_t>(tile_.width) * 3;

@@ -1,0 +1,22 @@
+// Adapters in PEFT's layout: adapter_config.json and adapter_model.safetensors, as Python's PEFT writes and reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backbones/backbone.h"
+
+namespace asr {
+
+// Adds the adapter of `folder` as one more expert to the model and returns its tensors under PEFT's names, without
+// "base_model.model.". Strict: every tensor must find its place, and no pair may be incomplete.
+NamedParameters load_adapter(Backbone& model, const std::string& folder);
+
+struct AdapterConfig {
+  int64_t rank = 16;
+  double alpha = 32, dropout = 0;
+  std::string base_model;
+};
+void save_adapter(const std::string& folder, const NamedParameters& parameters, const AdapterConfig& config);
+
+}  // namespace asr

@@ -1,0 +1,85 @@
+// LLaVA-1.5: features of CLIP's last layer but one, without the class token, through a two-layer projector into the
+// place of the image tokens. One patch is one cell of the grid.
+#include "backbones/pretrained.h"
+#include "base/error.h"
+#include "nn/clip_vit.h"
+
+namespace asr {
+namespace {
+
+// From the names of older checkpoints to those of the model's parts today, which adapters are named by.
+const PretrainedBackbone::Renames kRenames = {
+    {"model.vision_tower.vision_model.", "model.vision_tower."},
+    {"vision_tower.vision_model.", "model.vision_tower."},
+    {"vision_tower.", "model.vision_tower."},
+    {"multi_modal_projector.", "model.multi_modal_projector."},
+    {"language_model.lm_head.", "lm_head."},
+    {"language_model.model.", "model.language_model."},
+};
+
+class Llava final : public PretrainedBackbone {
+ public:
+  explicit Llava(const ModelFolder& folder) : PretrainedBackbone(folder, kRenames) {
+    const auto& c = folder.config;
+    const auto& path = folder.config_path;
+    Weights weights(folder.path, kRenames);
+    vision_ = ClipVit(c, weights.below("model.vision_tower."));
+    load_text(weights);
+    const bool bias = truth_or(c, "multimodal_projector_bias", true, path);
+    auto projector = weights.below("model.multi_modal_projector.");
+    first_ = projector.linear("linear_1", width(), vision_.width(), bias);
+    second_ = projector.linear("linear_2", width(), width(), bias);
+    activation_ = activation_named(text_or(c, "projector_hidden_act", "gelu", path));
+    weights.finish();
+    image_token_ = integer_or(c, "image_token_id", integer_or(c, "image_token_index", 32000, path), path);
+    load_processors(/*pictures=*/true);
+    prompt_.image = "<image>", prompt_.beginning = "<s>";
+    prompt_.before = "USER: <image>\n", prompt_.after = " ASSISTANT:";
+    prompt_.answer_before = " ", prompt_.answer_after = "</s>";
+  }
+
+ protected:
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
+    torch::Tensor seen;
+    {
+      at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
+      seen = vision_(batch.pixels.to(compute_type(first_.weight)), pass);
+    }
+    return second_(activate(activation_, first_(seen, pass)), pass).flatten(0, 1);
+  }
+
+  std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const override {
+    const auto [height, width] = grid();
+    check(columns.size(1) == height * width + vision_.keep_class, "a sample has ", columns.size(1),
+          " visual tokens, but attention maps need one picture of ", height, "x", width, " patches a sample");
+    // The class token, where it is kept, comes first and has no place on the grid.
+    return std::vector<SampleCells>(static_cast<size_t>(batch.size()),
+                                    {{vision_.keep_class, height * width, height, width, {}}});
+  }
+  std::pair<int64_t, int64_t> grid() const override { return {vision_.shape.rows(), vision_.shape.columns()}; }
+  int64_t image_tokens(const ProcessedImages&, size_t) const override { return vision_.tokens(); }
+
+  void each_vision_weight(const std::function<void(torch::Tensor&)>& visit) override {
+    vision_.each([&](torch::Tensor& weight) { visit(weight); });
+    for (auto* linear : {&first_, &second_}) {
+      visit(linear->weight);
+      if (linear->bias.defined()) visit(linear->bias);
+    }
+  }
+  std::vector<AdapterSite> vision_sites() override {
+    return {{"model.multi_modal_projector.linear_1", &first_}, {"model.multi_modal_projector.linear_2", &second_}};
+  }
+
+ private:
+  ClipVit vision_;
+  Linear first_, second_;
+  Activation activation_ = Activation::gelu;
+};
+
+}  // namespace
+
+std::unique_ptr<Backbone> make_llava_backbone(const ModelFolder& folder) {
+  return std::make_unique<Llava>(folder);
+}
+
+}  // namespace asr

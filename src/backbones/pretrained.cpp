@@ -1,0 +1,297 @@
+#include "backbones/pretrained.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "attention/rows.h"
+#include "base/error.h"
+#include "io/resample.h"
+
+namespace asr {
+
+PretrainedBackbone::PretrainedBackbone(const ModelFolder& folder, Renames renames)
+    : folder_(folder), renames_(std::move(renames)), end_tokens_(folder.end_tokens()) {}
+
+void PretrainedBackbone::load_text(Weights weights, const std::string& head_prefix) {
+  text_.load(folder_.text_config(), folder_.config_path, weights.below(text_prefix()), weights.below(head_prefix),
+             folder_.tied_embeddings());
+}
+
+// A checkpoint without a tokenizer or processor can still be run on token numbers and pixels; asking for text or
+// pictures is what fails.
+void PretrainedBackbone::load_processors(bool pictures) {
+  try {
+    tokenizer_ = load_tokenizer(folder_.path);
+  } catch (const Error& error) {
+    no_tokenizer_ = error.what();
+  }
+  if (!pictures) return;
+  try {
+    processor_ = load_image_processor(folder_.path);
+  } catch (const Error& error) {
+    no_processor_ = error.what();
+  }
+}
+
+std::string PretrainedBackbone::name() const {
+  const auto path = std::filesystem::path(folder_.path);
+  const auto last = path.filename().empty() ? path.parent_path().filename() : path.filename();
+  return folder_.type + " " + last.string();
+}
+
+const Tokenizer& PretrainedBackbone::tokenizer() const {
+  check(tokenizer_ != nullptr, no_tokenizer_);
+  return *tokenizer_;
+}
+
+void PretrainedBackbone::to(at::Device device) {
+  const auto move = [&](torch::Tensor& weight) { weight = weight.to(device); };
+  text_.each_weight(move);
+  each_vision_weight(move);
+}
+
+void PretrainedBackbone::configure(const BackboneOptions& options) {
+  check(options.geometry_layer <= static_cast<int64_t>(text_.decoder.layers.size()), "geometry.layer=",
+        options.geometry_layer, " but the language model of ", name(), " has ", text_.decoder.layers.size(),
+        " layers");
+  options_ = options;
+}
+
+torch::Tensor PretrainedBackbone::encode_images(const torch::Tensor&) const {
+  fail(name(), ": pictures are encoded inside its own pass");
+}
+
+torch::Tensor PretrainedBackbone::visual_tokens(const Batch&, const Pass&, VisualTap*) const {
+  fail(folder_.path, ": is a model of text alone (model_type '", folder_.type, "'); it takes no pictures");
+}
+
+int64_t PretrainedBackbone::image_tokens(const ProcessedImages&, size_t) const {
+  fail(folder_.path, ": is a model of text alone (model_type '", folder_.type, "'); it takes no pictures");
+}
+
+torch::Tensor PretrainedBackbone::positions(const Batch&, const torch::Tensor&, const torch::Tensor& mask) const {
+  return (mask.to(at::kLong).cumsum(1) - 1).clamp_min(0);
+}
+
+std::vector<SampleCells> PretrainedBackbone::cells(const Batch&, const torch::Tensor&) const {
+  fail(folder_.path, ": is a model of text alone; it has no attention to pictures");
+}
+
+std::vector<AdapterSite> PretrainedBackbone::sites() {
+  auto out = text_.sites(text_prefix());
+  for (auto& site : vision_sites()) out.push_back(site);
+  return out;
+}
+
+std::vector<AdapterSite> PretrainedBackbone::adaptable() {
+  auto out = text_.all_sites(text_prefix());
+  for (auto& site : vision_sites()) out.push_back(site);
+  return out;
+}
+
+std::string PretrainedBackbone::current_name(const std::string& module) const {
+  return renamed(module, renames_);
+}
+
+PretrainedBackbone::Inputs PretrainedBackbone::inputs(const Batch& batch, const torch::Tensor& ids,
+                                                      const torch::Tensor& mask, const Pass& pass,
+                                                      VisualTap* tap) const {
+  const auto range = ids.aminmax();
+  check(std::get<0>(range).item<int64_t>() >= 0 && std::get<1>(range).item<int64_t>() < text_.vocabulary(),
+        "a token number lies outside the vocabulary of ", text_.vocabulary(), " of ", name());
+  Inputs out;
+  out.x = text_.embed(ids);  // [B, T, width]
+  const auto places = ids.eq(image_token_).logical_and(mask).flatten().nonzero().flatten();
+  if (batch.pixels.defined()) {
+    out.features = visual_tokens(batch, pass, tap);
+    check(places.numel() == out.features.size(0), "the text has ", places.numel(), " image tokens (", image_token_,
+          ") but the pictures give ", out.features.size(0), " visual tokens; they must match");
+    const auto shape = out.x.sizes();
+    out.x = out.x.reshape({-1, shape[2]}).index_copy(0, places, out.features.to(out.x.scalar_type())).view(shape);
+  } else {
+    check(image_token_ < 0 || places.numel() == 0, "the text has ", places.numel(), " image tokens (", image_token_,
+          ") but there is no picture");
+  }
+  out.positions = positions(batch, ids, mask);
+  return out;
+}
+
+PretrainedBackbone::Inspection PretrainedBackbone::inspect(const Batch& batch, const Pass& pass,
+                                                           const std::vector<int64_t>& tapped,
+                                                           const torch::Tensor& text_rows) const {
+  Inspection out;
+  VisualTap visual{tapped, {}, {}, {}, {}};
+  const bool vision = taps_vision_path();
+  const auto in = inputs(batch, batch.ids, batch.mask, pass, vision && !tapped.empty() ? &visual : nullptr);
+  TapRequest request;
+  const bool in_text = !vision && !tapped.empty();
+  if (in_text) {
+    request.layers = tapped;
+    request.rows = out.rows = positions_of(text_rows);
+    request.columns = out.columns = positions_of(batch.ids.eq(image_token_).logical_and(batch.mask));
+  }
+  out.hidden = text_.decoder(in.x, in.positions, batch.mask, pass, nullptr, in_text ? &request : nullptr, &out.taps);
+  out.features = in.features;
+  if (vision) out.taps = visual.result, out.rows = visual.rows, out.columns = visual.columns;
+  return out;
+}
+
+void PretrainedBackbone::attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,
+                                          const torch::Tensor& columns, Output& out) const {
+  const auto [height, width] = grid();
+  out.rows = rows;
+  out.attention = grid_maps(taps.stacked().to(at::kFloat), cells(batch, columns), height, width);
+}
+
+Output PretrainedBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
+  check(want.tap_layers >= 0 && want.tap_layers <= layers(), "cannot tap ", want.tap_layers, " of ", layers(),
+        " layers");
+  std::vector<int64_t> tapped;
+  for (int64_t i = layers() - want.tap_layers; i < layers(); ++i) tapped.push_back(i);
+  const bool vision = taps_vision_path();
+  VisualTap visual{tapped, {}, {}, {}, {}};
+  const auto in = inputs(batch, batch.ids, batch.mask, pass, vision && want.tap_layers ? &visual : nullptr);
+  const auto images = batch.ids.eq(image_token_).logical_and(batch.mask);
+  TapRequest request;
+  TapResult taps;
+  if (want.tap_layers && !vision) {
+    check(batch.pixels.defined(), name(), ": there is no picture to attend to");
+    request.layers = tapped, request.rows = positions_of(batch.question), request.columns = positions_of(images);
+  }
+  DecoderInside inside;
+  inside.recompute = options_.recompute;
+  const auto depth = static_cast<int64_t>(text_.decoder.layers.size());
+  if (want.pooled) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
+  // Embeddings alone need nothing above their layer.
+  inside.stop_there = !(want.loss || want.logits || want.state || want.tap_layers);
+  const auto hidden =
+      text_.decoder(in.x, in.positions, batch.mask, pass, nullptr, request.layers.empty() ? nullptr : &request, &taps,
+                    {}, &inside);
+
+  Output out;
+  if (want.tap_layers) {
+    attention_output(batch, vision ? visual.rows : request.rows, vision ? visual.result : taps,
+                     vision ? visual.columns : request.columns, out);
+    out.row_weights = visual.weights;
+  }
+  if (want.pooled) {
+    const auto state = inside.state.to(at::kFloat);
+    out.image = masked_mean(state, images), out.text = masked_mean(state, batch.question);
+  }
+  if (want.loss || want.logits) {
+    const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
+    check(wanted.numel() > 0, "no sample of the batch has an answer");
+    check(batch.labels.select(1, 0).lt(0).all().item<bool>(), "an answer stands before any question");
+    // The vocabulary projection is computed at answer positions alone; the state before a token predicts it.
+    out.logits = text_.logits(hidden.reshape({-1, hidden.size(2)}).index_select(0, wanted - 1)).to(at::kFloat);
+    if (want.loss) out.loss = at::cross_entropy_loss(out.logits, batch.labels.flatten().index_select(0, wanted));
+  }
+  if (want.state) {
+    const auto last = batch.mask.logical_and(batch.labels.lt(0)).sum(1, true) - 1;  // [B, 1]
+    out.state = hidden.gather(1, last.unsqueeze(-1).expand({-1, 1, hidden.size(2)})).squeeze(1).to(at::kFloat);
+  }
+  return out;
+}
+
+std::vector<std::vector<int64_t>> PretrainedBackbone::generate(const Batch& batch, const Pass& pass,
+                                                               int64_t limit) const {
+  return continue_greedily(batch, batch.mask.logical_and(batch.labels.lt(0)), pass, limit, /*fill=*/false);
+}
+
+std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Batch& batch,
+                                                                        const torch::Tensor& prompt, const Pass& pass,
+                                                                        int64_t limit, bool fill) const {
+  at::NoGradGuard no_grad;
+  const auto aligned = right_aligned(prompt);
+  const int64_t B = batch.ids.size(0), longest = aligned.column.size(1);
+  const auto padding = folder_.padding_token();
+  const int64_t filler = padding < text_.vocabulary() ? padding : 0;
+  const auto ids = at::where(aligned.real, batch.ids.gather(1, aligned.column), at::full_like(aligned.column, filler));
+  const auto in = inputs(batch, ids, aligned.real, pass, nullptr);
+  const auto longest_allowed =
+      integer_or(folder_.text_config(), "max_position_embeddings", int64_t(1) << 30, folder_.config_path);
+  check(longest + limit <= longest_allowed, "a prompt of ", longest, " tokens and ", limit,
+        " new ones do not fit into the context of ", longest_allowed, " tokens of ", name());
+  KvCache cache;
+  auto hidden = text_.decoder(in.x, in.positions, aligned.real, pass, &cache);
+  const bool parts = in.positions.dim() == 3;
+  const auto seen = in.positions.masked_fill(aligned.real.logical_not(), 0);
+  auto position = (parts ? seen.amax({0, 2}) : seen.amax(1)).unsqueeze(1) + 1;  // [B, 1]: of the next token
+  std::vector<std::vector<int64_t>> out(static_cast<size_t>(B));
+  std::vector<bool> done(static_cast<size_t>(B), false);
+  for (int64_t step = 0; step < limit; ++step) {
+    auto next = text_.logits(hidden.narrow(1, hidden.size(1) - 1, 1).squeeze(1)).argmax(-1).cpu();
+    int64_t* token = next.data_ptr<int64_t>();
+    bool all_done = true;
+    for (int64_t b = 0; b < B; ++b) {
+      const auto row = static_cast<size_t>(b);
+      if (done[row]) token[b] = filler;
+      if (!done[row] || fill) out[row].push_back(token[b]);
+      if (std::find(end_tokens_.begin(), end_tokens_.end(), token[b]) != end_tokens_.end()) {
+        if (!done[row] && !fill) out[row].pop_back();
+        done[row] = true;
+      }
+      all_done = all_done && done[row];
+    }
+    if ((all_done && !fill) || step + 1 == limit) break;
+    hidden = text_.decoder(text_.embed(next.to(ids.device()).unsqueeze(1)),
+                           parts ? position.unsqueeze(0).expand({3, B, 1}) : position,
+                           torch::ones({B, 1}, aligned.real.options()), pass, &cache);
+    position = position + 1;
+  }
+  return out;
+}
+
+Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
+  check(!items.empty(), "a batch of nothing cannot be packed");
+  ProcessedImages images;
+  std::vector<PackedText> texts;
+  size_t pictures = 0;
+  int64_t longest = 0;
+  const bool paper = options_.recipe == "asr-paper";
+  auto prompt = prompt_;
+  if (paper) {
+    prompt.before = "USER: " + prompt_.image + " QUESTION: ", prompt.after = " ASSISTANT:";
+    if (prompt.answer_before.empty()) prompt.answer_before = " ";
+  }
+  for (const auto& item : items) {
+    int64_t count = 0;
+    if (item.image && !prompt_.image.empty()) {
+      check(processor_ != nullptr, no_processor_);
+      if (paper)
+        processor_->append(at_most(*item.image, 512), item.id, images);
+      else
+        processor_->append(*item.image, item.id, images);
+      count = image_tokens(images, pictures++);
+    }
+    texts.push_back(pack_text(tokenizer(), prompt, item, count, paper ? 256 : 0));
+    longest = std::max(longest, static_cast<int64_t>(texts.back().ids.size()));
+  }
+  const auto B = static_cast<int64_t>(items.size());
+  Batch batch;
+  batch.ids = at::full({B, longest}, std::min(folder_.padding_token(), text_.vocabulary() - 1), at::kLong);
+  batch.labels = at::full({B, longest}, -1, at::kLong);
+  batch.mask = at::zeros({B, longest}, at::kBool);
+  batch.question = at::zeros_like(batch.mask), batch.functional = at::zeros_like(batch.mask);
+  for (int64_t b = 0; b < B; ++b) {
+    const auto& text = texts[static_cast<size_t>(b)];
+    for (size_t i = 0; i < text.ids.size(); ++i) {
+      const int64_t at_token = b * longest + static_cast<int64_t>(i);
+      batch.ids.data_ptr<int64_t>()[at_token] = text.ids[i];
+      batch.labels.data_ptr<int64_t>()[at_token] = text.labels[i];
+      batch.mask.data_ptr<bool>()[at_token] = true;
+      batch.question.data_ptr<bool>()[at_token] = text.question[i];
+      batch.functional.data_ptr<bool>()[at_token] = text.functional[i];
+    }
+  }
+  if (pictures) {
+    batch.pixels = torch::tensor(images.pixel_values, at::kFloat).view(images.shape);
+    if (images.layout_name == "image_grid_thw")
+      batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
+    if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
+  }
+  pack_more(items, batch);
+  return batch;
+}
+
+}  // namespace asr

@@ -1,0 +1,106 @@
+// What all Hugging Face models share: a decoder whose sequence holds image tokens, replaced by what the vision path
+// makes of the pictures. A family adds its vision path, its positions, its grid and its chat template.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention/visual_grid.h"
+#include "backbones/backbone.h"
+#include "backbones/model_folder.h"
+#include "backbones/prompt.h"
+#include "io/image_processor.h"
+#include "nn/language_model.h"
+
+namespace asr {
+
+class PretrainedBackbone : public Backbone {
+ public:
+  // `renames`: from the names of older checkpoints to those of the model's parts today (see Weights).
+  using Renames = std::vector<std::pair<std::string, std::string>>;
+  explicit PretrainedBackbone(const ModelFolder& folder, Renames renames = {});
+
+  std::string name() const override;
+  int64_t image_size() const override { return 0; }
+  int64_t layers() const override { return static_cast<int64_t>(text_.decoder.layers.size()); }
+  int64_t width() const override { return text_.decoder.config.width; }
+  const Tokenizer& tokenizer() const override;
+  at::Device device() const override { return text_.embedding.device(); }
+  void to(at::Device device) override;
+  void configure(const BackboneOptions& options) override;
+
+  torch::Tensor encode_images(const torch::Tensor& pixels) const override;
+  Batch pack(const std::vector<PackItem>& items) const override;
+  Output forward(const Batch& batch, const Pass& pass, const Want& want) const override;
+  std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
+  std::vector<AdapterSite> sites() override;
+  std::vector<AdapterSite> adaptable() override;
+  std::string current_name(const std::string& module) const override;
+  torch::Tensor token_embedding() const override { return text_.embedding; }
+
+  // A pass with everything that can be looked at; `layers` of those that can be tapped.
+  struct Inspection {
+    torch::Tensor hidden;         // [B, T, width], after the last norm
+    torch::Tensor features;       // as the vision path gives them to the decoder; undefined without pictures
+    TapResult taps;               // [B, heads, T, V] a layer
+    torch::Tensor rows, columns;  // [B, T], [B, V]
+  };
+  Inspection inspect(const Batch& batch, const Pass& pass, const std::vector<int64_t>& tapped,
+                     const torch::Tensor& text_rows) const;
+  const LanguageModel& language() const { return text_; }
+  const ModelFolder& folder() const { return folder_; }
+  int64_t image_token() const { return image_token_; }
+  // Tokens after the chosen ones of each row, at most `limit`; rows that ended are filled with the padding token where
+  // `fill` is set, and cut elsewhere.
+  std::vector<std::vector<int64_t>> continue_greedily(const Batch& batch, const torch::Tensor& prompt, const Pass& pass,
+                                                      int64_t limit, bool fill) const;
+
+ protected:
+  // What a vision path may be asked to tap; only those with attention of their own to the picture look at it.
+  struct VisualTap {
+    std::vector<int64_t> layers;
+    TapResult result;
+    torch::Tensor rows, columns;
+    torch::Tensor weights;  // of the rows
+  };
+  // [visual tokens of the batch, width], in the order of its image tokens.
+  virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap* tap) const;
+  virtual torch::Tensor positions(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask) const;
+  virtual std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const;
+  virtual std::pair<int64_t, int64_t> grid() const { return {options_.grid, options_.grid}; }
+  virtual bool taps_vision_path() const { return false; }
+  virtual int64_t image_tokens(const ProcessedImages& images, size_t index) const;  // of one picture
+  virtual void pack_more(const std::vector<PackItem>&, Batch&) const {}
+  virtual void each_vision_weight(const std::function<void(torch::Tensor&)>&) {}
+  virtual std::vector<AdapterSite> vision_sites() { return {}; }
+  virtual std::string text_prefix() const { return "model.language_model."; }
+
+  // For a family's constructor.
+  void load_text(Weights weights, const std::string& head_prefix = "lm_head.");
+  void load_processors(bool pictures);
+
+  ModelFolder folder_;
+  Renames renames_;
+  BackboneOptions options_;
+  LanguageModel text_;
+  PromptTemplate prompt_;
+  int64_t image_token_ = -1;
+
+ private:
+  struct Inputs {
+    torch::Tensor x, features, positions;
+  };
+  Inputs inputs(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask, const Pass& pass,
+                VisualTap* tap) const;
+  void attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,
+                        const torch::Tensor& columns, Output& out) const;
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::string no_tokenizer_;  // why there is none
+  std::unique_ptr<ImageProcessor> processor_;
+  std::string no_processor_;
+  std::vector<int64_t> end_tokens_;
+};
+
+}  // namespace asr

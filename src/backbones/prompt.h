@@ -1,0 +1,31 @@
+// A question and its answer as the tokens of one model family: chat template, image tokens, what is learnt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backbones/backbone.h"
+
+namespace asr {
+
+// `before` + question + `after`, then `answer_before` + answer + `answer_after`. In `before`, `image` marks the picture.
+struct PromptTemplate {
+  std::string before, after, answer_before, answer_after;
+  std::string image;               // the placeholder's spelling; empty: no pictures
+  std::string image_open, image_close;  // tokens around a picture's own, where the template leaves them out
+  bool image_first = false;        // image tokens before everything else, the beginning token too
+  std::string beginning;           // a token put first where the vocabulary has it: "<s>"
+};
+
+struct PackedText {
+  std::vector<int64_t> ids, labels;         // labels -1 except at answer tokens
+  std::vector<bool> question, functional;
+  int64_t prompt = 0;                       // tokens before the answer
+};
+
+// `image_tokens` stand for the picture; `budget` bounds the other tokens (0: none), which are cut from the left.
+PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, const PackItem& item,
+                     int64_t image_tokens, int64_t budget);
+
+}  // namespace asr

@@ -1,0 +1,125 @@
+// Qwen2.5-VL: pictures of any size; four patches are one visual token, whose three-part position says when and where it
+// is. Attention lies on the merged grid.
+#include <array>
+
+#include "backbones/pretrained.h"
+#include "base/error.h"
+#include "nn/qwen_vit.h"
+
+namespace asr {
+namespace {
+
+const PretrainedBackbone::Renames kRenames = {
+    {"model.visual.", "model.visual."},
+    {"model.language_model.", "model.language_model."},
+    {"visual.", "model.visual."},
+    {"model.", "model.language_model."},
+};
+
+class Qwen25Vl final : public PretrainedBackbone {
+ public:
+  explicit Qwen25Vl(const ModelFolder& folder) : PretrainedBackbone(folder, kRenames) {
+    const auto& c = folder.config;
+    const auto& path = folder.config_path;
+    Weights weights(folder.path, kRenames);
+    vision_ = QwenVit(c, weights.below("model.visual."));
+    load_text(weights);
+    weights.finish();
+    check(!text_.decoder.config.rotary.sections.empty(), path, ": says no mrope_section");
+    image_token_ = integer_or(c, "image_token_id", 151655, path);
+    load_processors(/*pictures=*/true);
+    prompt_.image = "<|image_pad|>";
+    prompt_.before =
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+        "<|vision_start|><|image_pad|><|vision_end|>";
+    prompt_.after = "<|im_end|>\n<|im_start|>assistant\n", prompt_.answer_after = "<|im_end|>";
+  }
+
+ protected:
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
+    check(batch.image_grid.defined(), "pictures for Qwen2.5-VL need image_grid_thw");
+    return vision_(batch.pixels.to(compute_type(text_.embedding)), batch.image_grid, pass);
+  }
+
+  int64_t merge() const { return vision_.config.merge; }
+  std::array<int64_t, 3> merged_grid(const Batch& batch, int64_t image) const {  // frames, rows, columns of tokens
+    const int64_t* grid = batch.image_grid.data_ptr<int64_t>() + image * 3;
+    return {grid[0], grid[1] / merge(), grid[2] / merge()};
+  }
+
+  // Text advances all three parts together; a picture's tokens stand at its beginning plus their row and column.
+  torch::Tensor positions(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask) const override {
+    const auto tokens = ids.cpu().contiguous(), real = mask.cpu().contiguous();
+    const int64_t B = ids.size(0), T = ids.size(1);
+    auto out = torch::ones({3, B, T}, at::kLong);
+    auto place = out.accessor<int64_t, 3>();
+    int64_t image = 0;
+    for (int64_t b = 0; b < B; ++b) {
+      const int64_t* id = tokens.data_ptr<int64_t>() + b * T;
+      const bool* seen = real.data_ptr<bool>() + b * T;
+      int64_t next = 0;
+      for (int64_t t = 0; t < T;) {
+        if (!seen[t]) {
+          ++t;
+        } else if (id[t] != image_token_ || !batch.image_grid.defined()) {
+          for (int64_t part = 0; part < 3; ++part) place[part][b][t] = next;
+          ++next, ++t;
+        } else {
+          check(image < batch.image_grid.size(0), "there are more image tokens than image_grid_thw accounts for");
+          const auto [frames, rows, across] = merged_grid(batch, image++);
+          check(t + frames * rows * across <= T, "a picture's image tokens are cut off");
+          for (int64_t f = 0; f < frames; ++f)
+            for (int64_t y = 0; y < rows; ++y)
+              for (int64_t x = 0; x < across; ++x, ++t)
+                place[0][b][t] = next + f, place[1][b][t] = next + y, place[2][b][t] = next + x;
+          next += std::max({frames, rows, across});
+        }
+      }
+    }
+    return out.to(ids.device());
+  }
+
+  int64_t image_tokens(const ProcessedImages& images, size_t index) const override {
+    const int64_t* grid = &images.layout.at(index * 3);
+    return grid[0] * grid[1] * grid[2] / (merge() * merge());
+  }
+
+  std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const override {
+    const auto counts = columns.ge(0).sum(1).cpu().contiguous();
+    std::vector<SampleCells> out;
+    int64_t image = 0;
+    for (int64_t b = 0; b < batch.size(); ++b) {
+      SampleCells sample;
+      for (int64_t left = counts.data_ptr<int64_t>()[b], first = 0; left > 0;) {
+        check(image < batch.image_grid.size(0), "there are more visual tokens than pictures account for");
+        const auto [frames, rows, across] = merged_grid(batch, image++);
+        const int64_t area = rows * across;
+        sample.push_back({first, frames * area, rows, across, {}});
+        if (frames > 1)  // frames lie on each other
+          for (int64_t i = 0; i < frames * area; ++i) sample.back().cell.push_back(i % area);
+        first += frames * area, left -= frames * area;
+        check(left >= 0, "a sample has fewer visual tokens than its picture's grid");
+      }
+      out.push_back(std::move(sample));
+    }
+    return out;
+  }
+
+  void each_vision_weight(const std::function<void(torch::Tensor&)>& visit) override {
+    vision_.each([&](torch::Tensor& weight) { visit(weight); });
+  }
+  std::vector<AdapterSite> vision_sites() override {
+    return {{"model.visual.merger.mlp.0", &vision_.merger_in}, {"model.visual.merger.mlp.2", &vision_.merger_out}};
+  }
+
+ private:
+  QwenVit vision_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backbone> make_qwen2_5_vl_backbone(const ModelFolder& folder) {
+  return std::make_unique<Qwen25Vl>(folder);
+}
+
+}  // namespace asr

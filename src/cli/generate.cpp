@@ -1,0 +1,92 @@
+// asr generate: what a checkpoint answers to a question about pictures.
+#include <iostream>
+
+#include "backbones/adapter_file.h"
+#include "backbones/pretrained.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+
+namespace asr {
+namespace {
+
+struct Arguments {
+  std::string model, adapter, prompt, prompt_ids, device = "cpu";
+  std::vector<std::string> images;
+  bool raw = false;
+  int64_t tokens = 64;
+};
+
+std::vector<int64_t> parse_ids(const std::string& text) {
+  std::vector<int64_t> out;
+  std::string part;
+  for (const char c : text + ",") {
+    if (c != ',' && c != ' ') {
+      part += c;
+      continue;
+    }
+    if (part.empty()) continue;
+    int64_t id = 0;
+    check(parse_int(part, id) && id >= 0, "--prompt-ids: '", printable(part), "' is no token number");
+    out.push_back(id), part.clear();
+  }
+  check(!out.empty(), "--prompt-ids: no token number is given");
+  return out;
+}
+
+Batch batch_of(const PretrainedBackbone& model, const Arguments& a) {
+  std::vector<Image8> pictures;
+  for (const auto& path : a.images) pictures.push_back(read_image(path));
+  if (!a.prompt_ids.empty()) return model.pack_ids(parse_ids(a.prompt_ids), pictures, a.images);
+  return model.pack_prompt(a.prompt, pictures, a.images, a.raw);
+}
+
+void run(const Arguments& a, const Common& common) {
+  check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
+  auto base = load_backbone(a.model);
+  auto* model = dynamic_cast<PretrainedBackbone*>(base.get());
+  check(model, a.model, ": is no Hugging Face model folder");
+  const at::Device device(a.device);
+  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  model->to(device);
+  if (!a.adapter.empty()) load_adapter(*model, a.adapter);
+  const auto batch = to_device(batch_of(*model, a), device);
+  const auto ids = model->continue_greedily(batch, batch.mask, Pass{}, a.tokens, /*fill=*/false)[0];
+  std::string text;
+  const bool words = model->has_tokenizer();
+  if (words) text = model->tokenizer().decode(ids, /*skip_special=*/true);
+  if (common.json) {
+    nlohmann::json result = {{"ids", ids}};
+    result["text"] = words ? nlohmann::json(text) : nlohmann::json();
+    return print_json(result);
+  }
+  if (words) {
+    std::cout << trimmed(text) << "\n";
+  } else {
+    std::vector<std::string> parts;
+    for (const int64_t id : ids) parts.push_back(std::to_string(id));
+    std::cout << join(parts, " ") << "\n";
+  }
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("generate", "greedy answer of a Hugging Face checkpoint");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("--model", a->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
+  command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter")->type_name("DIR");
+  command->add_option("--image", a->images, "JPEG or PNG files, in order")->type_name("FILE");
+  command->add_option("--prompt", a->prompt, "the question; the model family's chat template is put around it");
+  command->add_flag("--raw", a->raw, "--prompt is the whole text, template and image placeholders included");
+  command->add_option("--prompt-ids", a->prompt_ids, "token numbers instead, with one image token a picture or all");
+  command->add_option("--max-new-tokens", a->tokens, "stop after so many tokens")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--device", a->device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->callback([a, &common] { run(*a, common); });
+}
+
+}  // namespace asr
