@@ -55,10 +55,11 @@ torch::Tensor embed_patches(const torch::Tensor& pixels, const Linear& patches, 
 torch::Tensor resize_positions(const torch::Tensor& positions, int64_t rows, int64_t columns, int64_t new_rows,
                                int64_t new_columns) {
   if (rows == new_rows && columns == new_columns) return positions;
-  const auto grid = positions.narrow(0, 1, rows * columns).to(at::kFloat);
+  const auto real = positions.to(at::promote_types(positions.scalar_type(), at::kFloat));  // few bits would blur it
+  const auto grid = real.narrow(0, 1, rows * columns);
   const auto planes = grid.t().reshape({1, -1, rows, columns});
   const auto resized = at::upsample_bicubic2d(planes, {new_rows, new_columns}, /*align_corners=*/false);
-  return at::cat({positions.narrow(0, 0, 1).to(at::kFloat), resized.view({grid.size(1), -1}).t()}, 0);
+  return at::cat({real.narrow(0, 0, 1), resized.reshape({grid.size(1), -1}).t()}, 0);
 }
 
 torch::Tensor attend_all(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {

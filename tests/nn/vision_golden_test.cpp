@@ -1,4 +1,8 @@
 // The vision towers against what Hugging Face transformers computes with the same small models.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
 #include "nn/clip_vit.h"
 #include "nn/eva_vit.h"
 #include "nn/intern_vit.h"

@@ -61,6 +61,7 @@ class RandomModel {
   torch::Tensor rms_normed(const std::string& name, const torch::Tensor& x, double eps) const {
     return x / (x.square().mean(-1, true) + eps).sqrt() * (*this)[name + ".weight"];
   }
+  static torch::Tensor gelu(const torch::Tensor& x) { return x * 0.5 * (1 + (x / std::sqrt(2.0)).erf()); }
 
  private:
   std::map<std::string, torch::Tensor> tensors_;
@@ -103,7 +104,7 @@ inline torch::Tensor plain_resize(const torch::Tensor& grid, int64_t rows, int64
     return out;
   };
   const auto tall = at::einsum("ih,hwc->iwc", {matrix(grid.size(0), rows), grid});
-  return at::einsum("jw,iwc->ijc", {matrix(grid.size(1), columns), tall});
+  return at::einsum("jw,iwc->ijc", {matrix(grid.size(1), columns), tall}).contiguous();
 }
 
 }  // namespace asr
