@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A checkpoint of llama2.c (stories260K.bin, tok512.bin) as a LLaMA folder of Hugging Face: config.json, model.safetensors
-(float32), tokenizer.model, tokenizer_config.json. llama2.c rotates neighbouring pairs of a head, Hugging Face the two halves,
-so the rows of q and k change places. Standard library only.
+"""A checkpoint of llama2.c (stories260K.bin, tok512.bin) as a LLaMA folder of Hugging Face: config.json,
+model.safetensors (float32), tokenizer.model, tokenizer_config.json. llama2.c rotates neighbouring pairs of a head,
+Hugging Face the two halves, so the rows of q and k change places. Standard library only.
 
     convert_stories.py FOLDER_OR_BIN -o DIR [--tokenizer TOK.bin]
 """
@@ -13,7 +13,7 @@ import sys
 from array import array
 from pathlib import Path
 
-CONTROL = {"<s>": "<s>", "</s>": "</s>"}
+CONTROL = ("<s>", "</s>")
 NORMAL, UNKNOWN, CONTROLLED, BYTE = 1, 2, 3, 6  # types of SentencePiece
 
 
@@ -28,10 +28,10 @@ class Checkpoint:
         data = path.read_bytes()
         if len(data) < 28:
             stop(f"{path}: no llama2.c checkpoint, only {len(data)} bytes")
-        (self.dim, self.hidden, self.layers, self.heads, self.kv_heads, vocab, self.length) = struct.unpack("<7i", data[:28])
+        header = struct.unpack("<7i", data[:28])
+        self.dim, self.hidden, self.layers, self.heads, self.kv_heads, vocab, self.length = header
         self.vocab, self.tied = abs(vocab), vocab > 0
-        if min(self.dim, self.hidden, self.layers, self.heads, self.kv_heads, self.vocab, self.length) < 1 or (
-                self.dim % (2 * self.heads) or self.heads % self.kv_heads):
+        if min(*header[:5], self.vocab, self.length) < 1 or self.dim % (2 * self.heads) or self.heads % self.kv_heads:
             stop(f"{path}: the header holds impossible sizes; is this a version-0 checkpoint of llama2.c?")
         self.head_dim = self.dim // self.heads
         self.floats = array("f")
@@ -139,7 +139,7 @@ def field(number, value):
 def write_tokenizer(folder, pieces):
     out = b""
     for i, (text, score) in enumerate(pieces):
-        name = CONTROL.get(text.strip("\n"))
+        name = text.strip("\n") if text.strip("\n") in CONTROL else None
         kind = UNKNOWN if i == 0 else CONTROLLED if name else BYTE if re.fullmatch("<0x[0-9A-F]{2}>", text) else NORMAL
         text = name or text.replace(" ", "\u2581")
         out += field(1, field(1, text.encode()) + field(2, score) + field(3, kind))
@@ -153,11 +153,12 @@ def write_tokenizer(folder, pieces):
 
 
 def config_of(c):
-    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32", "hidden_act": "silu",
-            "hidden_size": c.dim, "intermediate_size": c.hidden, "num_hidden_layers": c.layers,
+    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32",
+            "hidden_act": "silu", "hidden_size": c.dim, "intermediate_size": c.hidden, "num_hidden_layers": c.layers,
             "num_attention_heads": c.heads, "num_key_value_heads": c.kv_heads, "head_dim": c.head_dim,
             "vocab_size": c.vocab, "max_position_embeddings": c.length, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
-            "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": c.tied, "bos_token_id": 1, "eos_token_id": 2}
+            "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": c.tied, "bos_token_id": 1,
+            "eos_token_id": 2}
 
 
 def main():
