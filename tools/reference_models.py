@@ -92,11 +92,11 @@ QFORMER_VOCAB = len(word_piece_tokenizer()["model"]["vocab"])
 
 FIXTURES = [
     model("llava", "llava", 101, [[2, "image", 6], ["image", 5]], tokenizer=True,
-          language=text("llama", 32, 4, 2, 40), vision=clip(24, 3, 32, 2, 28, 7), image_seq_length=16),
+          language=text("llama", 24, 3, 1, 40), vision=clip(24, 3, 32, 2, 28, 7), image_seq_length=16),
     model("qwen2_5_vl", "qwen2_5_vl", 102, [[1, (4, 6), 2, (6, 4), 5], [3, (4, 10), 6]], tokenizer=True, tie=True,
-          language=text("qwen2", 32, 4, 1, 40, **mrope(1, 1, 2)), vision=qwen_vision(24, 3, 32, 2, [1], 4, 16, 32)),
+          language=text("qwen2", 32, 4, 1, 40, **mrope(1, 1, 2)), vision=qwen_vision(16, 2, 32, 2, [1], 4, 16, 32)),
     model("internvl", "internvl", 103, [[2, "tiles 1", 6], [1, "tiles 3", 7]], tokenizer=True, tie=True,
-          language=text("qwen2", 32, 8, 2, 40, theta=1000000.0), vision=intern_vision(24, 2, 32, 2, 28, 7),
+          language=text("qwen2", 32, 4, 1, 40, theta=1000000.0), vision=intern_vision(24, 2, 32, 2, 28, 7),
           image_seq_length=4),
     model("instructblip", "instructblip", 104, [["queries", 7], ["queries", 9]], tokenizer=True,
           language=text("llama", 24, 3, 3, 32), vision=blip_vision(16, 2, 24, 2, 28, 7), num_query_tokens=4,
