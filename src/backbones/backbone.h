@@ -54,9 +54,9 @@ struct Output {
   torch::Tensor state;        // [B, width]
 };
 
-// A question with its picture, on the way into a batch.
+// A question with its pictures, on the way into a batch.
 struct PackItem {
-  const Image8* image = nullptr;  // null: no picture
+  std::vector<const Image8*> images;
   std::string id, question, answer;
   // Which of the question's tokens are functional; offsets count in the question. Empty: all of them.
   std::function<std::vector<bool>(const std::vector<Token>&)> functional;

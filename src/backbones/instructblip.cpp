@@ -5,6 +5,7 @@
 
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "nn/model_config.h"
 #include "nn/eva_vit.h"
 #include "nn/qformer.h"
 
@@ -16,7 +17,7 @@ class InstructBlip final : public PretrainedBackbone {
   explicit InstructBlip(const ModelFolder& folder) : PretrainedBackbone(folder) {
     const auto& c = folder.config;
     const auto& path = folder.config_path;
-    check(truth_or(c, "use_decoder_only_language_model", true, path), path,
+    check(ModelConfig(c, path).flag("use_decoder_only_language_model", true), path,
           ": an encoder-decoder language model (Flan-T5) is not supported; use a Vicuna checkpoint");
     Weights weights(folder.path);
     vision_ = EvaVit(c, weights.below("vision_model."));
@@ -24,7 +25,7 @@ class InstructBlip final : public PretrainedBackbone {
     load_text(weights, "language_model.lm_head.");
     projection_ = weights.linear("language_projection", width(), qformer_.width, true);
     weights.finish();
-    image_token_ = integer_or(c, "image_token_id", integer_or(c, "image_token_index", 32000, path), path);
+    image_token_ = ModelConfig(c, path).count("image_token_id", ModelConfig(c, path).count("image_token_index", 32000));
     load_processors(/*pictures=*/true);
     const auto words = folder.path + "/qformer_tokenizer";
     std::error_code error;
@@ -83,15 +84,15 @@ class InstructBlip final : public PretrainedBackbone {
   int64_t image_tokens(const ProcessedImages&, size_t) const override { return qformer_.queries; }
 
   // The Q-Former reads the prompt with its own vocabulary, between its own marks.
-  void pack_more(const std::vector<PackItem>& items, Batch& batch) const override {
+  void pack_instructions(const std::vector<std::string>& texts, Batch& batch) const override {
     check(instruction_tokenizer_ != nullptr, folder_.path,
           ": holds no qformer_tokenizer folder, which the Q-Former's questions need");
     const auto& t = *instruction_tokenizer_;
     std::vector<std::vector<int64_t>> rows;
     size_t longest = 0;
-    for (const auto& item : items) {
+    for (const auto& text : texts) {
       std::vector<int64_t> row = {t.id_of("[CLS]")};
-      for (const auto& token : t.encode(prompt_.before + item.question + prompt_.after)) row.push_back(token.id);
+      for (const auto& token : t.encode(text)) row.push_back(token.id);
       row.push_back(t.id_of("[SEP]"));
       longest = std::max(longest, row.size()), rows.push_back(std::move(row));
     }

@@ -3,6 +3,7 @@
 // out unless it is all there is.
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "nn/model_config.h"
 #include "nn/activation.h"
 #include "nn/intern_vit.h"
 
@@ -28,12 +29,13 @@ class InternVl final : public PretrainedBackbone {
     norm_ = projector.layer_norm("layer_norm", vision_.width(), 1e-5);
     first_ = projector.linear("linear_1", width(), vision_.width(), true);
     second_ = projector.linear("linear_2", width(), width(), true);
-    activation_ = activation_named(text_or(c, "projector_hidden_act", "gelu", path));
+    activation_ = activation_named(ModelConfig(c, path).text("projector_hidden_act", "gelu"));
     weights.finish();
-    image_token_ = integer_or(c, "image_token_id", 151667, path);
+    image_token_ = ModelConfig(c, path).count("image_token_id", 151667);
     load_processors(/*pictures=*/true);
     prompt_.image = "<IMG_CONTEXT>", prompt_.image_open = "<img>", prompt_.image_close = "</img>";
-    prompt_.before = "<|im_start|>user\n<IMG_CONTEXT>\n", prompt_.after = "<|im_end|>\n<|im_start|>assistant\n";
+    prompt_.before = "<|im_start|>user\n", prompt_.picture = "<IMG_CONTEXT>\n";
+    prompt_.after = "<|im_end|>\n<|im_start|>assistant\n";
     prompt_.answer_after = "<|im_end|>";
   }
 

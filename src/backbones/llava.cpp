@@ -2,6 +2,7 @@
 // place of the image tokens. One patch is one cell of the grid.
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "nn/model_config.h"
 #include "nn/clip_vit.h"
 
 namespace asr {
@@ -25,16 +26,16 @@ class Llava final : public PretrainedBackbone {
     Weights weights(folder.path, kRenames);
     vision_ = ClipVit(c, weights.below("model.vision_tower."));
     load_text(weights);
-    const bool bias = truth_or(c, "multimodal_projector_bias", true, path);
+    const bool bias = ModelConfig(c, path).flag("multimodal_projector_bias", true);
     auto projector = weights.below("model.multi_modal_projector.");
     first_ = projector.linear("linear_1", width(), vision_.width(), bias);
     second_ = projector.linear("linear_2", width(), width(), bias);
-    activation_ = activation_named(text_or(c, "projector_hidden_act", "gelu", path));
+    activation_ = activation_named(ModelConfig(c, path).text("projector_hidden_act", "gelu"));
     weights.finish();
-    image_token_ = integer_or(c, "image_token_id", integer_or(c, "image_token_index", 32000, path), path);
+    image_token_ = ModelConfig(c, path).count("image_token_id", ModelConfig(c, path).count("image_token_index", 32000));
     load_processors(/*pictures=*/true);
     prompt_.image = "<image>", prompt_.beginning = "<s>";
-    prompt_.before = "USER: <image>\n", prompt_.after = " ASSISTANT:";
+    prompt_.before = "USER: ", prompt_.picture = "<image>\n", prompt_.after = " ASSISTANT:";
     prompt_.answer_before = " ", prompt_.answer_after = "</s>";
   }
 

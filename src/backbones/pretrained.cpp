@@ -5,6 +5,7 @@
 
 #include "attention/rows.h"
 #include "base/error.h"
+#include "nn/model_config.h"
 #include "io/resample.h"
 
 namespace asr {
@@ -209,7 +210,7 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   const auto ids = at::where(aligned.real, batch.ids.gather(1, aligned.column), at::full_like(aligned.column, filler));
   const auto in = inputs(batch, ids, aligned.real, pass, nullptr);
   const auto longest_allowed =
-      integer_or(folder_.text_config(), "max_position_embeddings", int64_t(1) << 30, folder_.config_path);
+      ModelConfig(folder_.text_config(), folder_.config_path).count("max_position_embeddings", 1 << 24);
   check(longest + limit <= longest_allowed, "a prompt of ", longest, " tokens and ", limit,
         " new ones do not fit into the context of ", longest_allowed, " tokens of ", name());
   KvCache cache;
@@ -242,29 +243,44 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   return out;
 }
 
+namespace {
+
+void add_pixels(const ProcessedImages& images, Batch& batch) {
+  batch.pixels = torch::tensor(images.pixel_values, at::kFloat).view(images.shape);
+  if (images.layout_name == "image_grid_thw")
+    batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
+  if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
+}
+
+}  // namespace
+
+int64_t PretrainedBackbone::process(const Image8& image, const std::string& id, ProcessedImages& out) const {
+  check(processor_ != nullptr, no_processor_.empty() ? name() + ": takes no pictures" : no_processor_);
+  processor_->append(options_.recipe == "asr-paper" ? at_most(image, 512) : image, id, out);
+  const size_t index = out.layout_shape.empty() ? static_cast<size_t>(out.shape[0]) : static_cast<size_t>(out.layout_shape[0]);
+  return image_tokens(out, index - 1);
+}
+
 Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
   check(!items.empty(), "a batch of nothing cannot be packed");
-  ProcessedImages images;
-  std::vector<PackedText> texts;
-  size_t pictures = 0;
-  int64_t longest = 0;
   const bool paper = options_.recipe == "asr-paper";
   auto prompt = prompt_;
   if (paper) {
-    prompt.before = "USER: " + prompt_.image + " QUESTION: ", prompt.after = " ASSISTANT:";
-    if (prompt.answer_before.empty()) prompt.answer_before = " ";
+    prompt.before = "USER: ", prompt.after = " ASSISTANT:", prompt.answer_before = " ";
+    // Where pictures stand first in any case, only the words around the question change.
+    if (prompt.image_first || prompt.image.empty())
+      prompt.before += "QUESTION: ";
+    else
+      prompt.picture = prompt.image + " QUESTION: ";
   }
+  ProcessedImages images;
+  std::vector<PackedText> texts;
+  int64_t longest = 0;
   for (const auto& item : items) {
-    int64_t count = 0;
-    if (item.image && !prompt_.image.empty()) {
-      check(processor_ != nullptr, no_processor_);
-      if (paper)
-        processor_->append(at_most(*item.image, 512), item.id, images);
-      else
-        processor_->append(*item.image, item.id, images);
-      count = image_tokens(images, pictures++);
-    }
-    texts.push_back(pack_text(tokenizer(), prompt, item, count, paper ? 256 : 0));
+    std::vector<int64_t> counts;
+    if (!prompt_.image.empty())
+      for (const auto* image : item.images) counts.push_back(process(*image, item.id, images));
+    texts.push_back(pack_text(tokenizer(), prompt, item, counts, paper ? 256 : 0));
     longest = std::max(longest, static_cast<int64_t>(texts.back().ids.size()));
   }
   const auto B = static_cast<int64_t>(items.size());
@@ -284,14 +300,40 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
       batch.functional.data_ptr<bool>()[at_token] = text.functional[i];
     }
   }
-  if (pictures) {
-    batch.pixels = torch::tensor(images.pixel_values, at::kFloat).view(images.shape);
-    if (images.layout_name == "image_grid_thw")
-      batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
-    if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
-  }
-  pack_more(items, batch);
+  if (!images.shape.empty()) add_pixels(images, batch);
+  std::vector<std::string> instructions;
+  for (const auto& item : items) instructions.push_back(prompt_.before + item.question + prompt_.after);
+  if (batch.pixels.defined()) pack_instructions(instructions, batch);
   return batch;
+}
+
+Batch PretrainedBackbone::pack_ids(const std::vector<int64_t>& ids, const std::vector<Image8>& pictures,
+                                   const std::vector<std::string>& names, const std::string& instruction) const {
+  ProcessedImages images;
+  std::vector<int64_t> counts;
+  for (size_t i = 0; i < pictures.size(); ++i) counts.push_back(process(pictures[i], names[i], images));
+  const auto expanded = expand_images(ids, image_token_, counts);
+  Batch batch;
+  batch.ids = torch::tensor(expanded, at::kLong).view({1, -1});
+  batch.mask = at::ones_like(batch.ids, at::kBool), batch.labels = at::full_like(batch.ids, -1);
+  batch.question = batch.functional = batch.ids.ne(image_token_);
+  if (!pictures.empty()) add_pixels(images, batch), pack_instructions({instruction}, batch);
+  return batch;
+}
+
+Batch PretrainedBackbone::pack_prompt(const std::string& prompt, const std::vector<Image8>& pictures,
+                                      const std::vector<std::string>& names, bool raw) const {
+  if (!raw) {
+    PackItem item;
+    item.id = "the prompt", item.question = prompt;
+    for (const auto& picture : pictures) item.images.push_back(&picture);
+    check(pictures.empty() || !prompt_.image.empty(), name(), ": takes no pictures");
+    return pack({item});
+  }
+  std::vector<int64_t> ids;
+  for (const auto& token : tokenizer().encode(prompt)) ids.push_back(token.id);
+  check(!ids.empty(), "the prompt is empty");
+  return pack_ids(ids, pictures, names, prompt);
 }
 
 }  // namespace asr

@@ -48,6 +48,12 @@ class PretrainedBackbone : public Backbone {
   };
   Inspection inspect(const Batch& batch, const Pass& pass, const std::vector<int64_t>& tapped,
                      const torch::Tensor& text_rows) const;
+  bool has_tokenizer() const { return tokenizer_ != nullptr; }
+  // One prompt with its pictures: token numbers, a question for the chat template, or (raw) the whole text.
+  Batch pack_ids(const std::vector<int64_t>& ids, const std::vector<Image8>& pictures,
+                 const std::vector<std::string>& names, const std::string& instruction = "") const;
+  Batch pack_prompt(const std::string& prompt, const std::vector<Image8>& pictures,
+                    const std::vector<std::string>& names, bool raw) const;
   const LanguageModel& language() const { return text_; }
   const ModelFolder& folder() const { return folder_; }
   int64_t image_token() const { return image_token_; }
@@ -71,7 +77,8 @@ class PretrainedBackbone : public Backbone {
   virtual std::pair<int64_t, int64_t> grid() const { return {options_.grid, options_.grid}; }
   virtual bool taps_vision_path() const { return false; }
   virtual int64_t image_tokens(const ProcessedImages& images, size_t index) const;  // of one picture
-  virtual void pack_more(const std::vector<PackItem>&, Batch&) const {}
+  // What a Q-Former reads, one text a sample.
+  virtual void pack_instructions(const std::vector<std::string>&, Batch&) const {}
   virtual void each_vision_weight(const std::function<void(torch::Tensor&)>&) {}
   virtual std::vector<AdapterSite> vision_sites() { return {}; }
   virtual std::string text_prefix() const { return "model.language_model."; }
@@ -93,6 +100,7 @@ class PretrainedBackbone : public Backbone {
   };
   Inputs inputs(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask, const Pass& pass,
                 VisualTap* tap) const;
+  int64_t process(const Image8& image, const std::string& id, ProcessedImages& out) const;  // its visual tokens
   void attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,
                         const torch::Tensor& columns, Output& out) const;
 

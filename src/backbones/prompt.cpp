@@ -1,5 +1,7 @@
 #include "backbones/prompt.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace asr {
@@ -42,23 +44,20 @@ void cut_left(PackedText& text, int64_t image_token, int64_t budget) {
 }  // namespace
 
 PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, const PackItem& item,
-                     int64_t image_tokens, int64_t budget) {
+                     const std::vector<int64_t>& image_tokens, int64_t budget) {
   check(!item.question.empty(), item.id, ": the question is empty");
-  const bool pictured = item.image != nullptr && !prompt.image.empty();
-  const int64_t image_token = prompt.image.empty() ? -1 : tokenizer.id_of(prompt.image);
+  const int64_t image_token = image_tokens.empty() ? -1 : tokenizer.id_of(prompt.image);
   auto before = prompt.before;
-  const auto mark = prompt.image.empty() ? std::string::npos : before.find(prompt.image);
-  if (!pictured && mark != std::string::npos) {
-    // Without a picture its line goes too.
-    size_t length = prompt.image.size();
-    if (mark + length < before.size() && before[mark + length] == '\n') ++length;
-    before.erase(mark, length);
-  }
+  if (!prompt.image_first)
+    for (size_t i = 0; i < image_tokens.size(); ++i) before += prompt.picture;
   const auto text = before + item.question + prompt.after;
   const auto tokens = tokenizer.encode(text);
+  const auto inside = [&](const Token& token) {
+    return token.end > before.size() && token.begin < before.size() + item.question.size();
+  };
   std::vector<Token> asked;
   for (auto token : tokens) {
-    if (token.end <= before.size() || token.begin >= before.size() + item.question.size()) continue;
+    if (!inside(token)) continue;
     token.begin = token.begin > before.size() ? token.begin - before.size() : 0;
     token.end = std::min(token.end - before.size(), item.question.size());
     asked.push_back(token);
@@ -71,23 +70,27 @@ PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, c
     out.ids.push_back(id), out.labels.push_back(-1);
     out.question.push_back(question), out.functional.push_back(marked);
   };
+  size_t picture = 0;
   const auto add_picture = [&] {
     if (!prompt.image_open.empty()) add(tokenizer.id_of(prompt.image_open), false, false);
-    for (int64_t i = 0; i < image_tokens; ++i) add(image_token, false, false);
+    for (int64_t i = 0; i < image_tokens[picture]; ++i) add(image_token, false, false);
     if (!prompt.image_close.empty()) add(tokenizer.id_of(prompt.image_close), false, false);
+    ++picture;
   };
-  if (pictured && prompt.image_first) add_picture();
+  if (prompt.image_first)
+    while (picture < image_tokens.size()) add_picture();
   if (!prompt.beginning.empty())
     if (const auto id = tokenizer.find(prompt.beginning)) add(*id, false, false);
   size_t next = 0;
   for (const auto& token : tokens) {
-    const bool inside = token.end > before.size() && token.begin < before.size() + item.question.size();
-    if (token.id == image_token && pictured && !inside && !prompt.image_first)
+    const bool in_question = inside(token);
+    if (token.id == image_token && !in_question && picture < image_tokens.size())
       add_picture();
     else
-      add(token.id, inside, inside && functional[next]);
-    next += inside;
+      add(token.id, in_question, in_question && functional[next]);
+    next += in_question;
   }
+  check(picture == image_tokens.size(), item.id, ": the prompt has no place for its pictures");
   out.prompt = static_cast<int64_t>(out.ids.size());
   if (!item.answer.empty())
     for (const int64_t id :
@@ -96,6 +99,24 @@ PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, c
       out.question.push_back(false), out.functional.push_back(false);
     }
   if (budget > 0) cut_left(out, image_token, budget);
+  return out;
+}
+
+std::vector<int64_t> expand_images(const std::vector<int64_t>& ids, int64_t image_token,
+                                   const std::vector<int64_t>& image_tokens) {
+  int64_t found = 0, wanted = 0;
+  for (const int64_t id : ids) found += id == image_token;
+  for (const int64_t count : image_tokens) wanted += count;
+  if (found == wanted) return ids;
+  check(found == static_cast<int64_t>(image_tokens.size()), "the prompt has ", found, " image tokens for ",
+        image_tokens.size(), " pictures of ", wanted, " visual tokens in all; give one a picture, or all of them");
+  std::vector<int64_t> out;
+  size_t picture = 0;
+  for (const int64_t id : ids)
+    if (id == image_token)
+      out.insert(out.end(), static_cast<size_t>(image_tokens[picture++]), id);
+    else
+      out.push_back(id);
   return out;
 }
 

@@ -9,13 +9,13 @@
 
 namespace asr {
 
-// `before` + question + `after`, then `answer_before` + answer + `answer_after`. In `before`, `image` marks the picture.
+// `before`, `picture` once a picture, question, `after`; then `answer_before`, answer, `answer_after`.
 struct PromptTemplate {
-  std::string before, after, answer_before, answer_after;
-  std::string image;               // the placeholder's spelling; empty: no pictures
-  std::string image_open, image_close;  // tokens around a picture's own, where the template leaves them out
-  bool image_first = false;        // image tokens before everything else, the beginning token too
-  std::string beginning;           // a token put first where the vocabulary has it: "<s>"
+  std::string before, picture, after, answer_before, answer_after;
+  std::string image;                    // the token in `picture` that stands for it; empty: no pictures
+  std::string image_open, image_close;  // tokens put around a picture's own
+  bool image_first = false;             // image tokens before everything else, the beginning token too
+  std::string beginning;                // a token put first where the vocabulary has it: "<s>"
 };
 
 struct PackedText {
@@ -24,8 +24,12 @@ struct PackedText {
   int64_t prompt = 0;                       // tokens before the answer
 };
 
-// `image_tokens` stand for the picture; `budget` bounds the other tokens (0: none), which are cut from the left.
+// `image_tokens` stand for each picture; `budget` bounds the other tokens (0: none), which are cut from the left.
 PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, const PackItem& item,
-                     int64_t image_tokens, int64_t budget);
+                     const std::vector<int64_t>& image_tokens, int64_t budget);
+
+// Token numbers with one image token a picture, or all of them already: the latter.
+std::vector<int64_t> expand_images(const std::vector<int64_t>& ids, int64_t image_token,
+                                   const std::vector<int64_t>& image_tokens);
 
 }  // namespace asr

@@ -4,6 +4,7 @@
 
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "nn/model_config.h"
 #include "nn/qwen_vit.h"
 
 namespace asr {
@@ -26,12 +27,11 @@ class Qwen25Vl final : public PretrainedBackbone {
     load_text(weights);
     weights.finish();
     check(!text_.decoder.config.rotary.sections.empty(), path, ": says no mrope_section");
-    image_token_ = integer_or(c, "image_token_id", 151655, path);
+    image_token_ = ModelConfig(c, path).count("image_token_id", 151655);
     load_processors(/*pictures=*/true);
     prompt_.image = "<|image_pad|>";
-    prompt_.before =
-        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
-        "<|vision_start|><|image_pad|><|vision_end|>";
+    prompt_.before = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n";
+    prompt_.picture = "<|vision_start|><|image_pad|><|vision_end|>";
     prompt_.after = "<|im_end|>\n<|im_start|>assistant\n", prompt_.answer_after = "<|im_end|>";
   }
 

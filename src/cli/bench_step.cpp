@@ -76,7 +76,7 @@ class AsrTerms {
     batch.reference_image = torch::randn({B, width}), batch.reference_text = torch::randn({B, width});
   }
   torch::Tensor operator()(const Batch& batch, const Output& out) const {
-    const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out.rows));
+    const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out));
     return (*loss_)(descriptor, batch.posterior).loss * options_.asr.beta +
            geometry_loss(out.image, out.text, batch.reference_image, batch.reference_text) * options_.asr.gamma;
   }

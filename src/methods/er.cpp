@@ -16,6 +16,9 @@ class Er final : public Method {
     visitor("buffer", buffer_size_, 1, 1000000000, "samples kept in all, in equal shares of the stages seen");
     visitor("share", share_, 0.01, 0.99, "part of a batch that is replayed");
   }
+  void before_stage(StageContext& stage) override {  // a buffer read from a checkpoint knows no model
+    buffer_.packer = stage.data.packer, buffer_.analyser = stage.data.analyser;
+  }
   int64_t current_rows(int64_t batch, int stage) const override {
     if (stage == 1 || buffer_.size() == 0) return batch;
     return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
@@ -85,6 +88,8 @@ class Er final : public Method {
 
   static void visit_samples(SampleSet& set, StateVisitor& visitor) {
     visitor.tensor("pixels", StateKind::sample, set.pixels);
+    visitor.tensor("image_bytes", StateKind::sample, set.image_bytes);
+    visitor.tensor("image_sizes", StateKind::sample, set.image_sizes);
     visitor.tensor("ids", StateKind::question, set.ids), visitor.tensor("labels", StateKind::answer, set.labels);
     visitor.tensor("mask", StateKind::sample, set.mask), visitor.tensor("question", StateKind::sample, set.question);
     visitor.tensor("functional", StateKind::sample, set.functional);

@@ -9,7 +9,9 @@
 
 namespace asr {
 
-torch::Tensor row_weights(const Batch& batch, const torch::Tensor& rows) {
+torch::Tensor row_weights(const Batch& batch, const Output& output) {
+  if (output.row_weights.defined()) return output.row_weights;
+  const auto& rows = output.rows;
   const auto functional = batch.functional.defined() ? batch.functional : batch.question;
   const auto at_rows = functional.gather(1, rows.clamp_min(0));
   return token_weights(at_rows.logical_and(rows.ge(0)), rows.ge(0));
@@ -30,7 +32,7 @@ Measured measure_spectra(const Backbone& model, const SampleSet& set, const std:
     const auto out = model.forward(batch, Pass{}, want);
     if (!encoder)
       encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), options.spectral);
-    const auto weights = row_weights(batch, out.rows);
+    const auto weights = row_weights(batch, out);
     const auto maps = encoder->maps(out.attention, weights);  // [B, J, H, W]
     descriptor.push_back(encoder->descriptor(out.attention, weights).cpu());
     map.push_back(maps.mean(1).cpu()), entropy.push_back(attention_entropy(maps).cpu());

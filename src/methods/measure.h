@@ -12,8 +12,9 @@ namespace asr {
 
 class StateVisitor;
 
-// Weights of tapped rows: functional question tokens, all question tokens where there is none. [B, Tq]
-torch::Tensor row_weights(const Batch& batch, const torch::Tensor& rows);
+// Weights of tapped rows: functional question tokens, all question tokens where there is none; the model's own where the
+// rows are no text. [B, Tq]
+torch::Tensor row_weights(const Batch& batch, const Output& output);
 
 struct Measured {
   torch::Tensor descriptor, radial, angular;  // [N, D], [N, K], [N, M]

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "io/word_tokenizer.h"
 
 namespace asr {
 namespace {
@@ -149,6 +150,7 @@ void cache_reference(SampleSet& set, const Backbone& model) {
 }
 
 Batch SampleSet::rows(const std::vector<int64_t>& index) const {
+  if (packer) return packed_rows(*this, index);
   const auto rows = index_tensor(index, ids.device());
   int64_t longest = 0;
   for (const int64_t i : index) longest = std::max(longest, length[static_cast<size_t>(i)]);
@@ -184,6 +186,7 @@ torch::Tensor stack_rows(const std::vector<torch::Tensor>& parts) {
 }  // namespace
 
 SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index) {
+  if (set.packer) return packed_subset(set, index);
   const auto rows = index_tensor(index, set.ids.device());
   const auto pick = [&](const torch::Tensor& t) { return t.defined() ? t.index_select(0, rows) : t; };
   SampleSet out;
@@ -199,6 +202,7 @@ SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index) {
 }
 
 SampleSet concatenate(const std::vector<SampleSet>& sets) {
+  if (sets[0].packer) return packed_union(sets);
   int64_t longest = 0;
   for (const auto& set : sets) longest = std::max(longest, set.ids.size(1));
   SampleSet out;
@@ -259,6 +263,15 @@ Batch join(const Batch& a, const Batch& b) {
     out.features = at::cat({a.features, b.features});
   else
     out.pixels = at::cat({a.pixels, b.pixels});
+  const auto below = [](const torch::Tensor& x, const torch::Tensor& y) {
+    return x.defined() && y.defined() ? at::cat({x, y}) : x.defined() ? x : y;
+  };
+  out.image_grid = below(a.image_grid, b.image_grid), out.tile_grid = below(a.tile_grid, b.tile_grid);
+  if (a.instruction.defined() && b.instruction.defined()) {
+    const int64_t words = std::max(a.instruction.size(1), b.instruction.size(1));
+    out.instruction = at::cat({pad_to(a.instruction, words, 0), pad_to(b.instruction, words, 0)});
+    out.instruction_mask = at::cat({pad_to(a.instruction_mask, words, 0), pad_to(b.instruction_mask, words, 0)});
+  }
   out.ids = both(a.ids, b.ids, WordTokenizer::kPadding), out.mask = both(a.mask, b.mask, 0);
   out.labels = both(a.labels, b.labels, -1), out.question = both(a.question, b.question, 0);
   if (a.functional.defined() && b.functional.defined()) out.functional = both(a.functional, b.functional, 0);

@@ -1,10 +1,12 @@
-// Samples of one task and split, encoded once as tensors: text as the model takes it, images as bytes or as features of
-// the frozen vision path. Batches are rows of it.
+// Samples of one task and split. For a built-in model they are encoded once as tensors: text as the model takes it, images
+// as bytes or as features of the frozen vision path. For a model with an image processor of its own, pictures are read
+// and packed when a batch asks for them. Batches are rows of it.
 #pragma once
 
 #include <torch/types.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,9 @@ struct SampleText {
   std::vector<std::string> references;
 };
 
+struct QuestionAnalyser;
+class Prefetched;
+
 struct SampleSet {
   torch::Tensor pixels;                           // [N, 3, H, W] uint8
   torch::Tensor features;                         // [N, ...] of the frozen vision path, or undefined
@@ -28,6 +33,17 @@ struct SampleSet {
   std::vector<int64_t> length, asked;  // text tokens of each sample, and those of its question, which comes first
   std::vector<SampleText> texts;
   int64_t answer_tokens = 8;
+
+  // Where a model packs its own batches; `pixels`, `ids` and their like are undefined then.
+  const Backbone* packer = nullptr;
+  const QuestionAnalyser* analyser = nullptr;
+  std::function<Image8(int64_t)> read_picture;
+  torch::Tensor image_bytes, image_sizes;  // pictures kept in memory instead: [bytes] one after another, [N, 2]
+  std::shared_ptr<Prefetched> prefetched;
+
+  Image8 picture(int64_t i) const;
+  // Starts to pack rows that will be asked for soon, on a thread of its own; nothing where batches are not packed.
+  void prefetch(const std::vector<int64_t>& index) const;
 
   int64_t size() const { return static_cast<int64_t>(texts.size()); }
   Batch rows(const std::vector<int64_t>& index) const;
@@ -44,6 +60,14 @@ struct QuestionAnalyser {
 // Encodes `count` samples on all threads. `analyser` may be null: no posterior then, every question token functional.
 SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
                          const QuestionAnalyser* analyser);
+
+// Samples that `model` packs itself. `text` gives everything but the picture, `picture` that alone.
+SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t)>& text,
+                         std::function<Image8(int64_t)> picture, const Backbone& model,
+                         const QuestionAnalyser* analyser);
+Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index);
+SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index);  // with its pictures in memory
+SampleSet packed_union(const std::vector<SampleSet>& sets);
 
 // Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches.
 void cache_features(SampleSet& set, const Backbone& model);

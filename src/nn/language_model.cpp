@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "nn/model_config.h"
 
 namespace asr {
 
@@ -12,70 +13,46 @@ at::ScalarType compute_type(const torch::Tensor& weight) {
   return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
 }
 
-int64_t integer_or(const json& config, const char* key, int64_t otherwise, const std::string& path) {
-  if (!config.contains(key) || config[key].is_null()) return otherwise;
-  check(config[key].is_number_integer(), path, ": '", key, "' is no whole number");
-  const auto value = config[key].get<int64_t>();
-  check(value >= 0 && value < int64_t(1) << 40, path, ": '", key, "' is ", value, ", which cannot be");
-  return value;
-}
-
-double real_or(const json& config, const char* key, double otherwise, const std::string& path) {
-  if (!config.contains(key) || config[key].is_null()) return otherwise;
-  check(config[key].is_number(), path, ": '", key, "' is no number");
-  return config[key].get<double>();
-}
-
-bool truth_or(const json& config, const char* key, bool otherwise, const std::string& path) {
-  if (!config.contains(key) || config[key].is_null()) return otherwise;
-  check(config[key].is_boolean(), path, ": '", key, "' is neither true nor false");
-  return config[key].get<bool>();
-}
-
-std::string text_or(const json& config, const char* key, const std::string& otherwise, const std::string& path) {
-  if (!config.contains(key) || config[key].is_null()) return otherwise;
-  check(config[key].is_string(), path, ": '", key, "' is no text");
-  return config[key].get<std::string>();
-}
-
 namespace {
 
-DecoderConfig decoder_config(const json& text, const std::string& path) {
-  const bool qwen = text_or(text, "model_type", "llama", path).rfind("qwen2", 0) == 0;
+DecoderConfig decoder_config(const json& text_config, const std::string& path) {
+  const ModelConfig text(text_config, path);
+  const bool qwen = text.text("model_type", "llama").rfind("qwen2", 0) == 0;
   DecoderConfig c;
-  c.layers = integer_or(text, "num_hidden_layers", 32, path);
-  c.width = integer_or(text, "hidden_size", 4096, path);
-  c.heads = integer_or(text, "num_attention_heads", 32, path);
-  c.kv_heads = integer_or(text, "num_key_value_heads", qwen ? 32 : c.heads, path);
-  c.mlp = integer_or(text, "intermediate_size", qwen ? 22016 : 11008, path);
-  c.head_width = integer_or(text, "head_dim", 0, path);
-  c.norm_eps = real_or(text, "rms_norm_eps", 1e-6, path);
-  c.rotary = rotary_config(text, path);
+  c.layers = text.count("num_hidden_layers", 32);
+  c.width = text.count("hidden_size", 4096);
+  c.heads = text.count("num_attention_heads", 32);
+  c.kv_heads = text.count("num_key_value_heads", qwen ? 32 : c.heads);
+  c.mlp = text.count("intermediate_size", qwen ? 22016 : 11008);
+  c.head_width = text.count("head_dim", 0);
+  c.norm_eps = text.number("rms_norm_eps", 1e-6);
+  c.rotary = rotary_config(text_config, path);
   check(c.layers > 0 && c.width > 0 && c.mlp > 0 && c.heads > 0 && c.kv_heads > 0 && c.heads % c.kv_heads == 0, path,
         ": the language model's sizes cannot be (", c.layers, " layers, width ", c.width, ", ", c.heads, " heads, ",
         c.kv_heads, " key-value heads)");
   check(c.head_width > 0 || c.width % c.heads == 0, path, ": width ", c.width, " is no multiple of ", c.heads,
         " heads");
-  check(text_or(text, "hidden_act", "silu", path) == "silu", path, ": hidden_act '",
-        text_or(text, "hidden_act", "silu", path), "' of the language model is not supported; it must be silu");
-  check(!truth_or(text, "use_sliding_window", false, path), path, ": use_sliding_window is not supported");
+  check(text.text("hidden_act", "silu") == "silu", path, ": hidden_act '",
+        text.text("hidden_act", "silu"), "' of the language model is not supported; it must be silu");
+  check(!text.flag("use_sliding_window", false), path, ": use_sliding_window is not supported");
   return c;
 }
 
 }  // namespace
 
-void LanguageModel::load(const json& text, const std::string& path, Weights body, Weights lm_head, bool tied) {
-  const auto type = text_or(text, "model_type", "llama", path);
+void LanguageModel::load(const json& text_config, const std::string& path, Weights body, Weights lm_head, bool tied) {
+  const ModelConfig text(text_config, path);
+  const auto type = text.text("model_type", "llama");
   check(type == "llama" || type == "qwen2" || type == "qwen2_5_vl_text" || type == "qwen2_5_vl", path,
         ": a language model of type '", type, "' is not supported; known: llama, qwen2, qwen2_5_vl");
   const bool qwen = type != "llama";
-  const auto c = decoder_config(text, path);
+  const auto c = decoder_config(text_config, path);
   decoder.config = c;
-  const int64_t vocabulary = integer_or(text, "vocab_size", qwen ? 151936 : 32000, path), head_width = c.head();
+  const int64_t vocabulary = text.count("vocab_size", qwen ? 151936 : 32000), head_width = c.head();
   embedding = body.take("embed_tokens.weight", {vocabulary, c.width});
   // Attention biases: Qwen2 always on q, k and v; LLaMA where the configuration says so, then on o too.
-  const bool bias = qwen || truth_or(text, "attention_bias", false, path);
-  const bool mlp_bias = !qwen && truth_or(text, "mlp_bias", false, path);
+  const bool bias = qwen || text.flag("attention_bias", false);
+  const bool mlp_bias = !qwen && text.flag("mlp_bias", false);
   decoder.layers.clear();
   for (int64_t i = 0; i < c.layers; ++i) {
     auto w = body.below(cat("layers.", i, "."));

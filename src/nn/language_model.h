@@ -50,11 +50,4 @@ class LanguageModel {
 // What is computed with: float32 on the CPU, whatever the weights are stored in; the weights' type on a GPU.
 at::ScalarType compute_type(const torch::Tensor& weight);
 
-// An integer or a real number of a configuration, or what transformers takes where the key is absent.
-int64_t integer_or(const nlohmann::json& config, const char* key, int64_t otherwise, const std::string& path);
-double real_or(const nlohmann::json& config, const char* key, double otherwise, const std::string& path);
-bool truth_or(const nlohmann::json& config, const char* key, bool otherwise, const std::string& path);
-std::string text_or(const nlohmann::json& config, const char* key, const std::string& otherwise,
-                    const std::string& path);
-
 }  // namespace asr

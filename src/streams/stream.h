@@ -32,6 +32,8 @@ class Stream {
   virtual const std::vector<StreamTask>& tasks() const = 0;
   virtual int64_t size(size_t task, DataSplit split) const = 0;
   virtual StreamSample sample(size_t task, DataSplit split, int64_t index) const = 0;  // may be called from any thread
+  // The same without its picture, where that is cheaper.
+  virtual StreamSample text(size_t task, DataSplit split, int64_t index) const { return sample(task, split, index); }
   virtual std::string fingerprint() const = 0;  // of the data: changes when any sample would
 };
 

@@ -47,10 +47,19 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
   const std::pair<size_t, DataSplit> key(task, split);
   auto place = sets_.find(key);
   if (place == sets_.end()) {
-    auto set = encode_samples(
-        stream_.size(task, split), [&](int64_t i) { return stream_.sample(task, split, i); }, model_, &analyser_);
-    set.answer_tokens = stream_.tasks()[task].answer_tokens;
-    cache_features(set, model_);
+    const auto sample = [this, task, split](int64_t i) { return stream_.sample(task, split, i); };
+    const bool packed = model_.image_size() == 0;
+    auto set = packed ? packed_samples(
+                            stream_.size(task, split), [&](int64_t i) { return stream_.text(task, split, i); },
+                            [sample](int64_t i) {
+                              auto s = sample(i);
+                              return Image8{s.height, s.width, std::move(s.pixels)};
+                            },
+                            model_, &analyser_)
+                      : encode_samples(stream_.size(task, split), sample, model_, &analyser_);
+    // A word is several tokens of a large vocabulary.
+    set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
+    if (!packed) cache_features(set, model_);
     place = sets_.emplace(key, std::move(set)).first;
   }
   if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_);

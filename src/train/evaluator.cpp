@@ -6,6 +6,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "io/resample.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
 #include "skills/taxonomy.h"
@@ -24,7 +26,8 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
     for (int64_t i = 0; i < best.numel(); ++i) out.push_back(head->answer(best[i].item<int64_t>()));
     return out;
   }
-  for (const auto& ids : model.generate(batch, Pass{}, limit)) out.push_back(model.tokenizer().decode(ids));
+  for (const auto& ids : model.generate(batch, Pass{}, limit))
+    out.push_back(trimmed(model.tokenizer().decode(ids, /*skip_special=*/true)));
   return out;
 }
 
@@ -33,10 +36,12 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
                         int64_t batch) {
   TaskScore out;
-  for (int64_t begin = 0; begin < set.size(); begin += batch)
-    for (auto& text :
-         answer(model, head, set.rows(range(begin, std::min(set.size(), begin + batch))), set.answer_tokens))
-      out.texts.push_back(std::move(text));
+  const auto rows = [&](int64_t begin) { return range(begin, std::min(set.size(), begin + batch)); };
+  for (int64_t begin = 0; begin < set.size(); begin += batch) {
+    const auto block = set.rows(rows(begin));
+    if (begin + batch < set.size()) set.prefetch(rows(begin + batch));
+    for (auto& text : answer(model, head, block, set.answer_tokens)) out.texts.push_back(std::move(text));
+  }
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references});
@@ -122,6 +127,16 @@ nlohmann::json functional_list(const std::string& question) {
   return out;
 }
 
+// A picture as the report shows it: of one size, whatever the samples'.
+torch::Tensor overlay_picture(const SampleSet& set, int64_t i) {
+  if (!set.packer) return set.pixels[i].permute({1, 2, 0}).cpu();
+  constexpr int64_t kSide = 224;
+  const auto image = resize(set.picture(i), kSide, kSide, ResampleFilter::Bilinear);
+  auto out = at::empty({kSide, kSide, 3}, at::kByte);
+  std::copy(image.rgb.begin(), image.rgb.end(), out.data_ptr<uint8_t>());
+  return out;
+}
+
 // Samples whose pictures are kept: spread over the tasks, the same ones at every stage.
 nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask>& tasks, int64_t samples,
                             int64_t count, NamedTensors& tensors) {
@@ -134,7 +149,7 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
     const int64_t wanted = (t + 1) * count / total - t * count / total, measured = std::min(samples, task.set->size());
     for (int64_t i = 0; i < std::min(wanted, measured); ++i) {
       const auto& text = task.set->texts[static_cast<size_t>(i)];
-      images.push_back(task.set->pixels[i].permute({1, 2, 0}).cpu());
+      images.push_back(overlay_picture(*task.set, i));
       maps.push_back(pooled.m.map[offset + i]);
       list.push_back({{"task", task.name},
                       {"question", text.question},

@@ -34,6 +34,12 @@ void RunOptions::visit(OptionVisitor& v) {
   v("lora_dropout", lora_dropout, 0, 0.9, "on what adapters read, in multiples of 1/256; 0: none");
   v("head", head, "answers are generated token by token, or chosen from a closed list of the stream's answers");
   v("attention.layers", tap_layers, 1, 1000, "how many of the last fusion layers are tapped");
+  v("attention.grid", backbone.grid, 2, 1024, "cells a side of attention maps where pictures differ in shape");
+  v("attention.qformer_rows", query_rows, "a Q-Former's queries count alike, or by the question's attention to them");
+  v("geometry.layer", backbone.geometry_layer, 0, 1000, "decoder layer whose states are pooled; 0: the last");
+  v("gradient_checkpointing", recompute, "layers run again in the backward pass instead of keeping their insides");
+  v("recipe", recipe, "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels)");
+  v("dataloader_num_workers", workers, 0, 256, "batches read ahead, where pictures come from files; 0: none");
   v("memory.samples", memory_samples, 0, 1000000000, "samples a stage that prototypes are measured on; 0: all");
   v("analysis.samples", analysis_samples, 1, 1000000, "validation samples a task for spectra per skill");
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
@@ -43,6 +49,14 @@ void RunOptions::visit(OptionVisitor& v) {
   v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
   v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");
   v("logging_steps", logging_steps, 1, 1000000, "steps between lines of log.jsonl");
+}
+
+BackboneOptions RunOptions::backbone_options() const {
+  auto out = backbone;
+  out.text_weighted_queries = query_rows == QueryRows::text;
+  out.recompute = recompute == Switch::yes;
+  out.recipe = recipe == Recipe::asr_paper ? "asr-paper" : "native";
+  return out;
 }
 
 namespace {

@@ -15,6 +15,8 @@ namespace asr {
 
 enum class Schedule { cosine, constant };
 enum class Head { generate, answers };
+enum class QueryRows { query, text };
+enum class Recipe { native, asr_paper };
 template <>
 struct EnumNames<Schedule> {
   static constexpr const char* names[] = {"cosine", "constant"};
@@ -22,6 +24,15 @@ struct EnumNames<Schedule> {
 template <>
 struct EnumNames<Head> {
   static constexpr const char* names[] = {"generate", "answers"};
+};
+
+template <>
+struct EnumNames<QueryRows> {
+  static constexpr const char* names[] = {"query", "text"};
+};
+template <>
+struct EnumNames<Recipe> {
+  static constexpr const char* names[] = {"native", "asr-paper"};
 };
 
 struct RunOptions {
@@ -42,12 +53,18 @@ struct RunOptions {
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
   int64_t eval_batch = 150;
+  BackboneOptions backbone;
+  QueryRows query_rows = QueryRows::query;
+  Recipe recipe = Recipe::native;
+  Switch recompute = Switch::no;
+  int64_t workers = 2;
   std::string parser = "parser-world.safetensors";
   // Housekeeping; none of it changes a result.
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
   double save_minutes = 5;
 
   void visit(OptionVisitor& visitor);
+  BackboneOptions backbone_options() const;
 };
 
 struct RunConfig {

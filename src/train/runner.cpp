@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "io/safetensors.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -21,12 +22,33 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+// A file by its content; a folder by config.json and the names, sizes and headers of its weight files, since weights may
+// be hundreds of gigabytes.
+std::string model_hash(const std::string& path) {
+  Sha256 hash;
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    hash.update(read_file(path));
+    return hash.hex();
+  }
+  hash.update(read_file(path + "/config.json"));
+  for (const auto& name : list_folder(path)) {
+    const auto file = path + "/" + name;
+    if (std::filesystem::path(name).extension() != ".safetensors") continue;
+    const auto weights = read_safetensors(file);
+    hash.update(cat(name, " ", std::filesystem::file_size(file), "\n"));
+    for (const auto& t : weights.tensors) {
+      hash.update(cat(t.name, " ", dtype_name(t.dtype)));
+      for (const int64_t size : t.shape) hash.update(cat(" ", size));
+    }
+  }
+  return hash.hex();
+}
+
 json fingerprint_of(const RunRequest& request, const Stream& stream, const std::string& model_path) {
   const auto shared = request.config.shared_manifest();
-  Sha256 model, all;
-  const auto bytes = read_file(model_path);
-  model.update(bytes);
-  json out = {{"config", shared}, {"version", request.version}, {"data", stream.fingerprint()}, {"model", model.hex()}};
+  Sha256 all;
+  json out = {{"config", shared}, {"version", request.version}, {"data", stream.fingerprint()}, {"model", model_hash(model_path)}};
   all.update(out.dump());
   out["hash"] = all.hex();
   return out;
@@ -107,14 +129,15 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const at::Device device(config.run.device);
   check(!device.is_cuda() || at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
   model->to(device);
+  model->configure(config.run.backbone_options());
   const auto stream = make_stream(config.run.stream);
   const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");
+  const int64_t side = model->image_size();
   const auto first = stream->sample(0, DataSplit::train, 0);
-  check(first.height == model->image_size() && first.width == model->image_size(), "images are ", first.width, "x",
-        first.height, " but ", model->name(), " takes ", model->image_size(),
-        "; set stream.image_size=", model->image_size());
+  check(side == 0 || (first.height == side && first.width == side), "images are ", first.width, "x", first.height,
+        " but ", model->name(), " takes ", side, "; set stream.image_size=", side);
   const auto keys = keys_of(config.run);
   for (const auto& key : keys)  // before anything is written
     check(request.resume || !exists(key.folder), key.folder,

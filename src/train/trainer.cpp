@@ -169,9 +169,14 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
   std::map<std::string, torch::Tensor> terms;
   double loss = 0;
   for (int64_t micro = 0; micro < run.accumulation; ++micro) {
-    const auto rows = step_rows((step * run.accumulation + micro) * rows_each, rows_each, set.size(),
-                                static_cast<uint64_t>(key_.seed), at_.stage);
+    const auto rows_of = [&](int64_t pass) {
+      return step_rows(pass * rows_each, rows_each, set.size(), static_cast<uint64_t>(key_.seed), at_.stage);
+    };
+    const int64_t now_at = step * run.accumulation + micro;
+    const auto rows = rows_of(now_at);
     auto batch = set.rows(rows);
+    for (int64_t ahead = now_at + 1; ahead <= std::min(now_at + run.workers, steps * run.accumulation - 1); ++ahead)
+      set.prefetch(rows_of(ahead));
     const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
                                  static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
                              .next();

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
-#include "train/adapter_io.h"
+#include "backbones/adapter_file.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
 
@@ -274,7 +274,8 @@ void Trainer::write_results(bool complete) {
   write_file_atomically(key_.folder + "/metrics.json", metrics.dump(1) + "\n");
   if (!complete) return;
   save_memory(key_.folder + "/memory.safetensors", analysis_memory_);
-  save_adapter(key_.folder + "/adapter", parameters_, config_.run, model_.name());
+  const auto& run = config_.run;
+  save_adapter(key_.folder + "/adapter", parameters_, {run.lora_rank, run.lora_alpha, run.lora_dropout, model_.name()});
 }
 
 }  // namespace asr
