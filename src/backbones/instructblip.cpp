@@ -46,7 +46,7 @@ class InstructBlip final : public PretrainedBackbone {
     torch::Tensor seen;
     {
       at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
-      seen = vision_(batch.pixels.to(compute_type(projection_.weight)), pass);
+      seen = vision_(batch.pixels.to(compute_type()), pass);
     }
     const int64_t B = seen.size(0), queries = qformer_.queries, patches = seen.size(1) - 1;
     const auto index = batch.instruction.options();

@@ -44,7 +44,7 @@ class Llava final : public PretrainedBackbone {
     torch::Tensor seen;
     {
       at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
-      seen = vision_(batch.pixels.to(compute_type(first_.weight)), pass);
+      seen = vision_(batch.pixels.to(compute_type()), pass);
     }
     return second_(activate(activation_, first_(seen, pass)), pass).flatten(0, 1);
   }

@@ -58,6 +58,19 @@ void PretrainedBackbone::configure(const BackboneOptions& options) {
   options_ = options;
 }
 
+at::ScalarType PretrainedBackbone::compute_type() const {
+  const auto& weight = text_.embedding;
+  if (options_.float64) return at::kDouble;
+  return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
+}
+
+int64_t PretrainedBackbone::weight_bytes() {
+  int64_t sum = 0;
+  const auto add = [&](torch::Tensor& weight) { sum += static_cast<int64_t>(weight.nbytes()); };
+  text_.each_weight(add), each_vision_weight(add);
+  return sum;
+}
+
 torch::Tensor PretrainedBackbone::encode_images(const torch::Tensor&) const {
   fail(name(), ": pictures are encoded inside its own pass");
 }
@@ -101,7 +114,7 @@ PretrainedBackbone::Inputs PretrainedBackbone::inputs(const Batch& batch, const 
   check(std::get<0>(range).item<int64_t>() >= 0 && std::get<1>(range).item<int64_t>() < text_.vocabulary(),
         "a token number lies outside the vocabulary of ", text_.vocabulary(), " of ", name());
   Inputs out;
-  out.x = text_.embed(ids);  // [B, T, width]
+  out.x = at::embedding(text_.embedding, ids).to(compute_type());  // [B, T, width]
   const auto places = ids.eq(image_token_).logical_and(mask).flatten().nonzero().flatten();
   if (batch.pixels.defined()) {
     out.features = visual_tokens(batch, pass, tap);
@@ -235,7 +248,7 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
       all_done = all_done && done[row];
     }
     if ((all_done && !fill) || step + 1 == limit) break;
-    hidden = text_.decoder(text_.embed(next.to(ids.device()).unsqueeze(1)),
+    hidden = text_.decoder(at::embedding(text_.embedding, next.to(ids.device()).unsqueeze(1)).to(compute_type()),
                            parts ? position.unsqueeze(0).expand({3, B, 1}) : position,
                            torch::ones({B, 1}, aligned.real.options()), pass, &cache);
     position = position + 1;

@@ -57,6 +57,7 @@ class PretrainedBackbone : public Backbone {
   const LanguageModel& language() const { return text_; }
   const ModelFolder& folder() const { return folder_; }
   int64_t image_token() const { return image_token_; }
+  int64_t weight_bytes();
   // Tokens after the chosen ones of each row, at most `limit`; rows that ended are filled with the padding token where
   // `fill` is set, and cut elsewhere.
   std::vector<std::vector<int64_t>> continue_greedily(const Batch& batch, const torch::Tensor& prompt, const Pass& pass,
@@ -75,6 +76,8 @@ class PretrainedBackbone : public Backbone {
   virtual torch::Tensor positions(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask) const;
   virtual std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const;
   virtual std::pair<int64_t, int64_t> grid() const { return {options_.grid, options_.grid}; }
+  // float32 on the CPU, whatever the weights are stored in; the weights' type on a GPU.
+  at::ScalarType compute_type() const;
   virtual bool taps_vision_path() const { return false; }
   virtual int64_t image_tokens(const ProcessedImages& images, size_t index) const;  // of one picture
   // What a Q-Former reads, one text a sample.

@@ -38,7 +38,7 @@ class Qwen25Vl final : public PretrainedBackbone {
  protected:
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
     check(batch.image_grid.defined(), "pictures for Qwen2.5-VL need image_grid_thw");
-    return vision_(batch.pixels.to(compute_type(text_.embedding)), batch.image_grid, pass);
+    return vision_(batch.pixels.to(compute_type()), batch.image_grid, pass);
   }
 
   int64_t merge() const { return vision_.config.merge; }

@@ -15,7 +15,7 @@ namespace asr {
 namespace {
 
 struct Arguments {
-  std::string model, adapter, input, output, attention = "selected", device = "cpu";
+  std::string model, adapter, input, output, attention = "selected", device = "cpu", precision = "auto";
   bool grad = false;
   int64_t generate = 0;
 };
@@ -44,7 +44,7 @@ Batch read_batch(const Safetensors& file, at::Device device) {
   check(batch.mask.any(1).all().item<bool>(), file.path, ": in.attention_mask hides a whole sample");
   batch.labels = like_ids("in.labels", -1);
   batch.labels = at::where(batch.labels.lt(0), at::full_like(batch.labels, -1), batch.labels);
-  if (file.find("in.pixel_values")) batch.pixels = load_real(file, "in.pixel_values").to(at::kFloat);
+  if (file.find("in.pixel_values")) batch.pixels = load_real(file, "in.pixel_values");
   if (file.find("in.image_grid_thw")) {
     batch.image_grid = load_index(file, "in.image_grid_thw").contiguous();
     check(batch.image_grid.dim() == 2 && batch.image_grid.size(1) == 3, file.path, ": in.image_grid_thw has shape ",
@@ -81,6 +81,11 @@ void run(const Arguments& arguments, const Common& common) {
   const at::Device device(arguments.device);
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   model->to(device);
+  // Small models are computed in double: what differs from another implementation is then not our rounding.
+  BackboneOptions options;
+  options.float64 = arguments.precision == "float64" ||
+                    (arguments.precision == "auto" && device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20));
+  model->configure(options);
   NamedParameters adapter;
   if (!arguments.adapter.empty()) adapter = load_adapter(*model, arguments.adapter);
   check(!arguments.grad || !adapter.empty(), "--grad gives the gradient of an adapter; say which with --adapter");
@@ -109,7 +114,7 @@ void run(const Arguments& arguments, const Common& common) {
     const bool labelled = batch.labels.narrow(1, 1, batch.labels.size(1) - 1).ge(0).any().item<bool>();
     check(labelled || !arguments.grad, arguments.input, ": --grad needs in.labels");
     if (labelled) {
-      const auto loss = shifted_loss(logits.to(at::kFloat), batch.labels);
+      const auto loss = shifted_loss(logits.element_size() < 4 ? logits.to(at::kFloat) : logits, batch.labels);
       add("loss", loss.detach().view({1}));
       if (arguments.grad) {
         std::vector<torch::Tensor> parameters;
@@ -152,6 +157,10 @@ void add_forward_command(CLI::App& app, Common& common) {
   command->add_option("--attention", a->attention, "all: every layer and text row; selected: the last 4, no answers")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "selected"}));
+  command->add_option("--precision", a->precision,
+                      "float32, float64, or auto: float64 on the CPU for models of up to 64 MB, else the usual one")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "float32", "float64"}));
   command->add_flag("--grad", a->grad, "the gradient of the loss by the adapter");
   command->add_option("--generate", a->generate, "continue every sample by so many greedy tokens")
       ->check(CLI::Range(0, 1000000));

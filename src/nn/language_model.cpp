@@ -9,10 +9,6 @@ namespace asr {
 
 using nlohmann::json;
 
-at::ScalarType compute_type(const torch::Tensor& weight) {
-  return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
-}
-
 namespace {
 
 DecoderConfig decoder_config(const json& text_config, const std::string& path) {
@@ -72,10 +68,6 @@ void LanguageModel::load(const json& text_config, const std::string& path, Weigh
   tied_ = tied;
   if (tied && lm_head.has("weight")) lm_head.ignore("weight");  // a copy, saved by some versions
   head.weight = tied ? embedding : lm_head.take("weight", {vocabulary, c.width});
-}
-
-torch::Tensor LanguageModel::embed(const torch::Tensor& ids) const {
-  return at::embedding(embedding, ids).to(compute_type(embedding));
 }
 
 torch::Tensor LanguageModel::logits(const torch::Tensor& hidden) const {

@@ -1,5 +1,5 @@
 // The language model of a Hugging Face folder: the decoders of LLaMA (and Vicuna), Qwen2 and Qwen2.5-VL, with token
-// embedding and vocabulary projection. Weights stay in the checkpoint's type; see compute_type.
+// embedding and vocabulary projection. Weights stay in the checkpoint's type; they are computed with in that of the input.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,7 +20,6 @@ class LanguageModel {
   Linear head;              // [vocabulary, width]
 
   int64_t vocabulary() const { return embedding.size(0); }
-  torch::Tensor embed(const torch::Tensor& ids) const;  // in the type computed with
   torch::Tensor logits(const torch::Tensor& hidden) const;
 
   // q and v of every layer, named as PEFT names them; `prefix` as for `body`.
@@ -46,8 +45,5 @@ class LanguageModel {
  private:
   bool tied_ = false;
 };
-
-// What is computed with: float32 on the CPU, whatever the weights are stored in; the weights' type on a GPU.
-at::ScalarType compute_type(const torch::Tensor& weight);
 
 }  // namespace asr
