@@ -78,6 +78,22 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
   return out;
 }
 
+MergedExperts::MergedExperts(const std::vector<AdapterSite>& sites) {
+  at::NoGradGuard no_grad;
+  for (const auto& site : sites) {
+    auto& linear = *site.linear;
+    if (linear.experts.empty()) continue;
+    base_.emplace_back(&linear, linear.weight);
+    auto sum = linear.weight.to(at::kFloat);
+    for (const auto& expert : linear.experts) sum = sum + expert.b.mm(expert.a) * expert.scale;
+    linear.weight = sum.to(base_.back().second.scalar_type());
+  }
+}
+
+MergedExperts::~MergedExperts() {
+  for (auto& [linear, weight] : base_) linear->weight = weight;
+}
+
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {
   return rms_norm(x, weight.to(x.scalar_type()), eps);
 }

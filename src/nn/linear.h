@@ -54,6 +54,19 @@ using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;
 // One more expert on every site; returns its tensors as "<site>.lora_A.weight" and "<site>.lora_B.weight".
 NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank, double alpha, uint64_t seed);
 
+// Experts added into the weights, for inference at the base's cost; the base comes back, bit by bit, when this goes.
+// Meanwhile passes run with no experts.
+class MergedExperts {
+ public:
+  explicit MergedExperts(const std::vector<AdapterSite>& sites);
+  ~MergedExperts();
+  MergedExperts(const MergedExperts&) = delete;
+  MergedExperts& operator=(const MergedExperts&) = delete;
+
+ private:
+  std::vector<std::pair<Linear*, torch::Tensor>> base_;
+};
+
 struct RmsNorm {
   torch::Tensor weight;
   double eps = 1e-6;
