@@ -54,14 +54,14 @@ void run(const Arguments& a, const Common& common) {
   const auto ids = model->continue_greedily(batch, batch.mask, Pass{}, a.tokens, /*fill=*/false)[0];
   std::string text;
   const bool words = model->has_tokenizer();
-  if (words) text = model->tokenizer().decode(ids, /*skip_special=*/true);
+  if (words) text = model->tokenizer().decode_answer(ids);
   if (common.json) {
     nlohmann::json result = {{"ids", ids}};
     result["text"] = words ? nlohmann::json(text) : nlohmann::json();
     return print_json(result);
   }
   if (words) {
-    std::cout << trimmed(text) << "\n";
+    std::cout << text << "\n";
   } else {
     std::vector<std::string> parts;
     for (const int64_t id : ids) parts.push_back(std::to_string(id));

@@ -15,6 +15,7 @@ void add_pretrain_command(CLI::App& app, Common& common) {
   command->add_option("-o,--out", o->out, "model file to write (safetensors, bfloat16)")->required();
   command->add_option("--backbone", o->backbone, "tiny or tiny_cross")->capture_default_str();
   command->add_option("--size", o->size, "S, M or L")->capture_default_str();
+  command->add_option("--init", o->init, "go on from this model file instead of random weights")->type_name("FILE");
   command->add_option("--steps", o->steps, "optimizer steps")->capture_default_str()->check(CLI::Range(1, 10000000));
   command->add_option("--batch", o->batch, "samples a step")->capture_default_str()->check(CLI::Range(1, 65536));
   command->add_option("--pool", o->pool, "distinct samples to draw from")

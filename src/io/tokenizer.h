@@ -30,8 +30,12 @@ class Tokenizer {
   // The id of a piece exactly as the vocabulary spells it: "<image>", "<|im_end|>".
   virtual std::optional<int64_t> find(const std::string& piece) const = 0;
   virtual bool is_special(int64_t id) const = 0;
+  virtual bool knows(int64_t id) const = 0;
   virtual int64_t size() const = 0;  // largest id + 1: the rows an embedding must have at least
 
+  // What a model wrote, for people: without special tokens, and without numbers that only its embedding has (those are
+  // often padded to a round size).
+  std::string decode_answer(const std::vector<int64_t>& ids) const;
   int64_t id_of(const std::string& piece) const;  // an error where find() has nothing
 };
 

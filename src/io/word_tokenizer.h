@@ -25,6 +25,7 @@ class WordTokenizer final : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids, bool skip_special = true) const override;
   std::optional<int64_t> find(const std::string& piece) const override;
   bool is_special(int64_t id) const override { return id >= 0 && id <= kUnknown; }
+  bool knows(int64_t id) const override { return id >= 0 && id < size(); }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
 
   const std::vector<std::string>& pieces() const { return pieces_; }

@@ -6,7 +6,6 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "io/resample.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
@@ -27,7 +26,7 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
     return out;
   }
   for (const auto& ids : model.generate(batch, Pass{}, limit))
-    out.push_back(trimmed(model.tokenizer().decode(ids, /*skip_special=*/true)));
+    out.push_back(model.tokenizer().decode_answer(ids));
   return out;
 }
 

@@ -101,7 +101,10 @@ json pretrain(const PretrainOptions& options) {
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
   const auto config = tiny_config(options.backbone, options.size);
-  auto model = TinyBackbone::random(config, world_tokenizer(), options.seed);
+  auto model = options.init.empty() ? TinyBackbone::random(config, world_tokenizer(), options.seed)
+                                    : TinyBackbone::load(options.init);
+  check(options.init.empty() || model->name() == options.backbone + "-" + options.size, options.init, ": is a ",
+        model->name(), ", not a ", options.backbone, "-", options.size);
   model->to(device);
   std::vector<torch::Tensor> weights;
   for (auto& [name, weight] : model->named_weights()) weights.push_back(weight.requires_grad_());

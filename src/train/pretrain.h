@@ -13,6 +13,7 @@ struct PretrainOptions {
   int64_t pool = 1000000;  // distinct samples, drawn from again and again
   double learning_rate = 1e-3, weight_decay = 0.05;
   uint64_t seed = 1;
+  std::string init;  // a model file of the same kind and size to go on from; empty: random weights
   std::string device = "cpu", out, log;
   int64_t check_every = 1000, check_samples = 300;  // accuracy on validation scenes while training
 };

@@ -39,7 +39,7 @@ inline std::vector<Assignment> small_run(const std::string& model, const std::st
           set("logging_steps", "1"),
           set("er.buffer", "9"),
           set("save_steps", "2"),
-          set("skills.parser", std::string(ASR_SOURCE_DIR) + "/assets/parser-world.safetensors")};
+          set("skills.parser", ASR_SOURCE_DIR "/assets/parser-world.safetensors")};
 }
 
 inline std::vector<std::string> run_small(std::vector<Assignment> assignments, bool resume = false) {

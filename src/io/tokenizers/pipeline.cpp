@@ -56,6 +56,13 @@ std::vector<AddedToken> tokens_of_folder(const std::string& folder) {
 
 }  // namespace
 
+std::string Tokenizer::decode_answer(const std::vector<int64_t>& ids) const {
+  std::vector<int64_t> known;
+  for (const int64_t id : ids)
+    if (knows(id)) known.push_back(id);
+  return trimmed(decode(known, /*skip_special=*/true));
+}
+
 int64_t Tokenizer::id_of(const std::string& piece) const {
   const auto id = find(piece);
   check(id.has_value(), "the tokenizer has no token '", printable(piece),
@@ -100,6 +107,10 @@ void PipelineTokenizer::encode_plain(const Characters& text, std::vector<Token>&
     }
     for (const auto& word : parts_.split({slice(text, part.begin, part.end)})) parts_.model->encode(word, out);
   }
+}
+
+bool PipelineTokenizer::knows(int64_t id) const {
+  return added_.piece(id) || parts_.model->vocabulary.piece(id);
 }
 
 std::string PipelineTokenizer::decode(const std::vector<int64_t>& ids, bool skip_special) const {

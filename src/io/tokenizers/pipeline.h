@@ -25,6 +25,7 @@ class PipelineTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids, bool skip_special) const override;
   std::optional<int64_t> find(const std::string& piece) const override;
   bool is_special(int64_t id) const override { return special_.count(id) > 0; }
+  bool knows(int64_t id) const override;
   int64_t size() const override { return std::max(added_.size(), parts_.model->vocabulary.size()); }
 
  private:

@@ -1,0 +1,72 @@
+// Whole runs on models from Hugging Face folders: two stages of the world with memory update, stopped after every step
+// and resumed to the same bits.
+#include "tests/support/reference_models.h"
+#include "tests/support/small_tokenizer.h"
+#include "tests/train/run_support.h"
+#include "train/audit.h"
+#include "train/trainer.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<Assignment> tiny_steps(const std::string& model, const std::string& out, const std::string& method) {
+  auto list = small_run(model, out, method);
+  const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
+  set("stream.tasks", "2"), set("stream.train", "4"), set("stream.val", "2"), set("per_device_train_batch_size", "2");
+  set("attention.layers", "2"), set("attention.grid", "6"), set("analysis.samples", "2"), set("lora_rank", "4");
+  set("er.buffer", "3");
+  return list;
+}
+
+class PretrainedRun : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    golden = open_reference(GetParam());
+    if (IsSkipped()) return;
+    if (!golden.io.find("in.pixel_values")) GTEST_SKIP() << "a model of text alone has no attention to pictures";
+    if (!fs::exists(golden.folder + "/tokenizer.json")) write_small_tokenizer(golden.folder, golden.config);
+  }
+  Golden golden;
+};
+INSTANTIATE_TEST_SUITE_P(All, PretrainedRun, ::testing::ValuesIn(reference_models()),
+                         [](const auto& entry) { return test_name(entry.param); });
+
+void expect_same(const std::string& a, const std::string& b) {
+  for (const char* name : {"/matrix.csv", "/adapter/adapter_model.safetensors", "/memory.safetensors",
+                           "/predictions/stage-02-task-01.jsonl", "/stages/02/kept.json"})
+    EXPECT_TRUE(read_text(a + name) == read_text(b + name)) << a << name;
+}
+
+TEST_P(PretrainedRun, StopsAndResumesToTheSameBits) {
+  if (IsSkipped()) return;
+  TemporaryFolder folder;
+  const auto straight = run_small(tiny_steps(golden.folder, folder / "straight", "asr"))[0];
+  EXPECT_TRUE(audit_run(straight, 4).passed());
+  std::string last;
+  for (int stop = 0; stop < 12; ++stop) {
+    stop_requested = 1;
+    last = message_of([&] { run_small(tiny_steps(golden.folder, folder / "stopped", "asr"), stop > 0); });
+    stop_requested = 0;
+    if (last.empty()) break;
+  }
+  EXPECT_EQ(last, "");
+  expect_same(straight, (folder / "stopped") + "/asr");
+}
+
+TEST_P(PretrainedRun, EveryMethodAndTheOtherWaysTrain) {
+  if (IsSkipped()) return;
+  TemporaryFolder folder;
+  auto list = tiny_steps(golden.folder, folder / "out", "vanilla");
+  const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
+  set("method", "[joint, ewc+lwf, er]");
+  EXPECT_EQ(run_small(list).size(), 3u);
+  set("method", "asr"), set("output_dir", folder / "other"), set("gradient_checkpointing", "yes");
+  set("recipe", "asr-paper"), set("geometry.layer", "1"), set("attention.qformer_rows", "text");
+  set("dataloader_num_workers", "0"), set("head", "answers");
+  EXPECT_EQ(run_small(list).size(), 1u);
+}
+
+}  // namespace
+}  // namespace asr
