@@ -46,6 +46,21 @@ class Dictionary {
   std::unordered_map<std::string, PartsOfSpeech> known_;
 };
 
+Lexicon lexicon_of(LexiconChoice choice) {
+  if (choice == LexiconChoice::lists) return {};
+  if (choice == LexiconChoice::wordnet) return wordnet_lexicon();
+  try {
+    return wordnet_lexicon();
+  } catch (const Error&) {  // not installed
+    return {};
+  }
+}
+
+Lexicon& current() {
+  static Lexicon lexicon = lexicon_of(LexiconChoice::automatic);
+  return lexicon;
+}
+
 }  // namespace
 
 Lexicon wordnet_lexicon(const std::string& folder) {
@@ -53,12 +68,12 @@ Lexicon wordnet_lexicon(const std::string& folder) {
   return [dictionary](const std::string& word) { return dictionary->look_up(word); };
 }
 
-Lexicon installed_lexicon() {
-  try {
-    return wordnet_lexicon();
-  } catch (const Error&) {  // not installed
-    return {};
-  }
+void use_lexicon(LexiconChoice choice) {
+  current() = lexicon_of(choice);
+}
+
+const Lexicon& question_lexicon() {
+  return current();
 }
 
 }  // namespace asr

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/options.h"
 #include "skills/functional_tokens.h"
 
 namespace asr {
@@ -13,7 +14,15 @@ namespace asr {
 // to call from several threads. Missing files are an error.
 Lexicon wordnet_lexicon(const std::string& folder = "");
 
-// WordNet where it is installed, otherwise nothing, which leaves the built-in lists.
-Lexicon installed_lexicon();
+// `automatic`: WordNet where it is installed, otherwise the built-in lists alone.
+enum class LexiconChoice { automatic, wordnet, lists };
+template <>
+struct EnumNames<LexiconChoice> {
+  static constexpr const char* names[] = {"auto", "wordnet", "lists"};
+};
+
+// From now on, in this process; `automatic` until then. Not while other threads read questions.
+void use_lexicon(LexiconChoice choice);
+const Lexicon& question_lexicon();  // empty: the lists alone
 
 }  // namespace asr

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
+#include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
 #include "tensor/tensor_io.h"
 
@@ -117,7 +118,7 @@ std::vector<double> distances(const Pooled& pooled, const PrototypeMemory& memor
 
 nlohmann::json functional_list(const std::string& question) {
   auto out = nlohmann::json::array();
-  for (const auto& word : functional_words(question))
+  for (const auto& word : functional_words(question, question_lexicon()))
     if (word.functional) out.push_back(word.text);
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "base/options.h"
 #include "methods/method.h"
+#include "skills/part_of_speech.h"
 #include "spectral/options.h"
 #include "streams/stream.h"
 
@@ -42,7 +43,8 @@ struct RunOptions {
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
   int64_t eval_batch = 150;
-  std::string parser = "parser-world.safetensors";
+  std::string parser = "parser-world.safetensors", taxonomy;
+  LexiconChoice lexicon = LexiconChoice::automatic;
   // Housekeeping; none of it changes a result.
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
   double save_minutes = 5;
