@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "skills/parser/training.h"
@@ -19,17 +20,41 @@ using nlohmann::json;
 using Questions = std::vector<LabelledQuestion>;
 
 struct Arguments {
-  std::string data = "world", size = "small", split = "val", file;
-  std::vector<std::string> sets;
-  int64_t steps = 0, seed = 1, per_task = 400;
+  std::string data = "world", size = "small", split = "val", file, device = "cpu", teacher, taxonomy;
+  std::vector<std::string> sets, sources, exclude, files;
+  int64_t steps = 0, seed = 1, per_task = 400, templates = 15000, limit = 0;
+  double epochs = 0;
 };
 
 struct Data {
   Questions train, held_out;
 };
 
+Questions source_questions(const Arguments& a, const std::string& source) {
+  if (source == "world") return world::labelled_questions(world::Split::train, a.per_task);
+  if (source == "templates") return templated_questions(a.templates, static_cast<uint64_t>(a.seed));
+  return read_labelled_questions(source, /*require_skill=*/false);
+}
+
+// Each text once, without those to be left out, in random order; every twentieth is held out.
+Data data_of_sources(const Arguments& a) {
+  std::unordered_set<std::string> seen;
+  for (const auto& path : a.exclude)
+    for (const auto& question : read_labelled_questions(path, false)) seen.insert(question_key(question.text));
+  Questions all;
+  for (const auto& source : a.sources)
+    for (auto& question : source_questions(a, source))
+      if (seen.insert(question_key(question.text)).second) all.push_back(std::move(question));
+  Random({static_cast<uint64_t>(a.seed), 4}).shuffle(all);
+  if (a.limit > 0 && static_cast<int64_t>(all.size()) > a.limit) all.resize(static_cast<size_t>(a.limit));
+  Data out;
+  for (size_t i = 0; i < all.size(); ++i) (i % 20 == 19 ? out.held_out : out.train).push_back(std::move(all[i]));
+  return out;
+}
+
 // A file is cut by line number: every tenth question is held out.
 Data training_data(const Arguments& a) {
+  if (!a.sources.empty()) return data_of_sources(a);
   if (a.data == "world")
     return {world::labelled_questions(world::Split::train, a.per_task),
             world::labelled_questions(world::Split::val, std::max<int64_t>(1, a.per_task / 4))};
@@ -40,13 +65,22 @@ Data training_data(const Arguments& a) {
 }
 
 ParserOptions resolve(const Arguments& a) {
-  check(a.size == "small" || a.size == "full", "--size ", printable(a.size), " is unknown; known: small, full");
-  ParserOptions options = a.size == "full" ? ParserOptions::full() : ParserOptions{};
+  check(a.size == "small" || a.size == "paper", "--size ", printable(a.size), " is unknown; known: small, paper");
+  ParserOptions options = a.size == "paper" ? ParserOptions::paper() : ParserOptions{};
   OptionTable table;
   table.add("parser", options);
   for (const auto& text : a.sets) table.set(parse_assignment(text, "--set"));
-  if (a.steps > 0) options.steps = a.steps;
+  check(a.steps == 0 || a.epochs == 0, "--steps and --epochs exclude each other");
+  if (a.steps > 0) options.steps = a.steps, options.epochs = 0;
+  if (a.epochs > 0) options.epochs = a.epochs;
   return options;
+}
+
+at::Device device_of(const Arguments& a) {
+  const at::Device device(a.device);
+  check(!device.is_cuda() || at::hasCUDA(), "--device cuda: this build or machine has none; use --device cpu");
+  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
+  return device;
 }
 
 json to_json(const ParserReport& r) {
@@ -100,22 +134,38 @@ Questions fresh_questions(const Data& data) {
   return out;
 }
 
+json notes_of(const Arguments& a, const Data& data, const ParserReport& report) {
+  std::vector<std::string> names = a.sources;
+  if (names.empty()) names = {a.data == "world" ? "world" : "file"};
+  for (auto& name : names) name = name.substr(name.rfind('/') + 1);
+  json out = {{"data", join(names, ",")},
+              {"train_questions", data.train.size()},
+              {"held_out_questions", data.held_out.size()},
+              {"seed", a.seed},
+              {"accuracy", report.accuracy},
+              {"calibration_error", report.calibration_error}};
+  if (!a.teacher.empty()) out["distilled_from"] = a.teacher.substr(a.teacher.rfind('/') + 1);
+  return out;
+}
+
 void train(const Arguments& a, const Common& common) {
+  if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   const auto options = resolve(a);
-  const auto data = training_data(a);
-  Progress progress("train parser", options.steps);
-  const auto parser =
-      train_parser(data.train, data.held_out, options, static_cast<uint64_t>(a.seed),
-                   [&](int64_t, double loss) { progress.advance(1, fmt::format("loss {:.3f}", loss)); });
+  const auto device = device_of(a);
+  auto data = training_data(a);
+  if (!a.teacher.empty()) {
+    auto teacher = SkillParser::load(a.teacher);
+    teacher.to(device);
+    set_targets(data.train, teacher);
+  }
+  Progress progress("train parser", training_steps(options, data.train.size()));
+  const auto parser = train_parser(
+      data.train, data.held_out, options, static_cast<uint64_t>(a.seed),
+      [&](int64_t, double loss) { progress.advance(1, fmt::format("loss {:.3f}", loss)); }, device);
   progress.finish();
   const auto& measured = data.held_out.empty() ? data.train : data.held_out;
   const auto report = evaluate_parser(parser, measured);
-  const json notes = {{"data", a.data == "world" ? "world" : "file"},
-                      {"train_questions", data.train.size()},
-                      {"held_out_questions", data.held_out.size()},
-                      {"seed", a.seed},
-                      {"accuracy", report.accuracy},
-                      {"calibration_error", report.calibration_error}};
+  const json notes = notes_of(a, data, report);
   parser.save(a.file, {{"training", notes.dump()}});
   const auto fresh = fresh_questions(data);
   if (common.json) {
@@ -136,16 +186,43 @@ world::Split split_named(const std::string& name) {
   fail("--split ", printable(name), " is unknown; known: val, test, tune");
 }
 
+// Of a parser file, or of the rules under the name "rules".
+json evaluate_one(const std::string& file, const Questions& questions, ParserReport& report) {
+  if (file == "rules") {
+    std::vector<std::string> texts;
+    std::vector<int> labels;
+    for (const auto& question : questions) texts.push_back(question.text), labels.push_back(question.skill);
+    report = evaluate_posterior(rule_posteriors(texts), labels);
+    json result = to_json(report);
+    result["parser"] = file;
+    return result;
+  }
+  const auto parser = SkillParser::load(file);
+  report = evaluate_parser(parser, questions);
+  json result = to_json(report);
+  result["parser"] = file, result["temperature"] = parser.temperature;
+  return result;
+}
+
 void evaluate(const Arguments& a, const Common& common) {
+  if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   const auto split = split_named(a.split);
-  const auto parser = SkillParser::load(a.file);
   const auto questions = a.data == "world" ? world::labelled_questions(split, std::max<int64_t>(1, a.per_task / 4))
                                            : read_labelled_questions(a.data);
-  const auto report = evaluate_parser(parser, questions);
-  if (!common.json) return print_report(report);
-  json result = to_json(report);
-  result["parser"] = a.file, result["temperature"] = parser.temperature;
-  print_json(result);
+  json results = json::array();
+  std::vector<ParserReport> reports(a.files.size());
+  for (size_t i = 0; i < a.files.size(); ++i) results.push_back(evaluate_one(a.files[i], questions, reports[i]));
+  if (common.json) return print_json(results.size() == 1 ? results[0] : json{{"parsers", results}});
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (reports.size() > 1) std::cout << (i ? "\n" : "") << a.files[i] << "\n";
+    print_report(reports[i]);
+  }
+  if (reports.size() == 1) return;
+  std::vector<std::vector<std::string>> rows = {{"parser", "questions", "accuracy %", "calibration error"}};
+  for (size_t i = 0; i < reports.size(); ++i)
+    rows.push_back({a.files[i], std::to_string(reports[i].count), number(100 * reports[i].accuracy, 2),
+                    number(reports[i].calibration_error, 4)});
+  std::cout << "\n" << text_table(rows);
 }
 
 std::string option_help() {
@@ -156,10 +233,57 @@ std::string option_help() {
 }
 
 void add_data_options(CLI::App& command, Arguments& a) {
-  command.add_option("--data", a.data, "world, or a file of JSON lines with question and skill")->capture_default_str();
+  command
+      .add_option("--data", a.data,
+                  "world, or a file of questions with skills: JSON lines, or .tsv of skill and question")
+      ->capture_default_str();
   command.add_option("--per-task", a.per_task, "training questions a task of the world; held out: a quarter of it")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  command.add_option("--taxonomy", a.taxonomy, "YAML file of skills and aliases (default: the built-in ones)")
+      ->type_name("FILE");
+}
+
+void add_source_options(CLI::App& command, Arguments& a) {
+  command
+      .add_option("--source", a.sources,
+                  "instead of --data, any number of: a questions file (VQA v2 .json, NExT-QA .csv, .tsv, JSON lines), "
+                  "templates, world; questions without a skill are labelled by the rules")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--exclude", a.exclude, "with --source: a file whose questions are left out")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--templates", a.templates, "questions that the source `templates` makes")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000000));
+  command.add_option("--limit", a.limit, "with --source: use so many questions at most; 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000000));
+  command.add_option("--distill-from", a.teacher, "a larger parser, whose posteriors are the targets")
+      ->type_name("FILE");
+}
+
+void add_train_options(CLI::App& command, Arguments& a) {
+  add_data_options(command, a);
+  add_source_options(command, a);
+  command.add_option("--size", a.size, "small | paper (4 layers, 8 heads, width 512; 10 epochs at 1e-4)")
+      ->capture_default_str();
+  command.add_option("--set", a.sets, "one option, e.g. --set parser.layers=3")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--steps", a.steps, "the same as --set parser.steps=N, instead of epochs")
+      ->check(CLI::Range(1, 100000000));
+  command.add_option("--epochs", a.epochs, "the same as --set parser.epochs=N")->check(CLI::Range(0.0, 100000.0));
+  command.add_option("--device", a.device, "cpu or cuda")->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--seed", a.seed, "of weights, batches and dropped words")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 2147483647));
+  command.add_option("-o,--output", a.file, "parser file to write")->required();
+  command.footer(option_help());
 }
 
 }  // namespace
@@ -170,22 +294,10 @@ void add_parser_command(CLI::App& app, Common& common) {
   auto a = std::make_shared<Arguments>();
   auto* train_command =
       command->add_subcommand("train", "train a parser and fit its temperature on held-out questions");
-  add_data_options(*train_command, *a);
-  train_command->add_option("--size", a->size, "small | full (the paper's 4 layers, 8 heads, width 512)")
-      ->capture_default_str();
-  train_command->add_option("--set", a->sets, "one option, e.g. --set parser.layers=3")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
-  train_command->add_option("--steps", a->steps, "the same as --set parser.steps=N")->check(CLI::Range(1, 100000000));
-  train_command->add_option("--seed", a->seed, "of weights, batches and dropped words")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 2147483647));
-  train_command->add_option("-o,--output", a->file, "parser file to write")->required();
-  train_command->footer(option_help());
+  add_train_options(*train_command, *a);
   train_command->callback([a, &common] { train(*a, common); });
   auto* eval_command = command->add_subcommand("eval", "accuracy, calibration and confusions on held-out questions");
-  eval_command->add_option("FILE", a->file, "parser file")->required();
+  eval_command->add_option("FILE", a->files, "parser files, and `rules` for the rules")->required();
   add_data_options(*eval_command, *a);
   eval_command->add_option("--split", a->split, "of the world: val (the temperature was fitted there), test or tune")
       ->capture_default_str();

@@ -1,5 +1,7 @@
 #include "io/wordnet.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -117,6 +119,8 @@ WordNet::WordNet(const std::string& folder) {
     const std::string name = kNames[i];
     index_[i] = open("index." + name), data_[i] = open("data." + name), exceptions_[i] = open(name + ".exc");
   }
+  const std::string counts = where + "/cntlist.rev";
+  if (access(counts.c_str(), R_OK) == 0) counts_ = open("cntlist.rev");
 }
 
 std::string WordNet::File::line_at(size_t offset) const {
@@ -126,26 +130,52 @@ std::string WordNet::File::line_at(size_t offset) const {
   return std::string(begin, end ? static_cast<const char*>(end) : begin + (size - offset));
 }
 
-// Lines are in byte order of their first field, and the licence at the top starts with spaces, which come first.
-std::string WordNet::File::line_of(const std::string& key) const {
+size_t WordNet::File::first_not_below(const std::string& key) const {
   const auto [bytes_begin, size] = bytes->bytes();
   const auto* text = reinterpret_cast<const char*>(bytes_begin);
-  const std::string wanted = key + " ";
-  size_t low = 0, high = size;  // the line, if any, starts in [low, high)
+  size_t low = 0, high = size;  // the line starts in [low, high]
   while (low < high) {
     size_t start = low + (high - low) / 2;
     while (start > low && text[start - 1] != '\n') --start;
-    const size_t length = std::min(wanted.size(), size - start);
-    const int order = std::memcmp(text + start, wanted.data(), length);
-    if (order == 0 && length == wanted.size()) return line_at(start);
-    if (order > 0) {
+    const size_t length = std::min(key.size(), size - start);
+    const int order = std::memcmp(text + start, key.data(), length);
+    if (order > 0 || (order == 0 && length == key.size())) {
       high = start;
     } else {
       const void* end = std::memchr(text + start, '\n', size - start);
       low = end ? static_cast<size_t>(static_cast<const char*>(end) - text) + 1 : size;
     }
   }
-  return "";
+  return low;
+}
+
+// Lines are in byte order of their first field, and the licence at the top starts with spaces, which come first.
+std::string WordNet::File::line_of(const std::string& key) const {
+  const std::string wanted = key + " ";
+  const size_t at = first_not_below(wanted);
+  if (at >= bytes->bytes().size) return "";
+  const auto line = line_at(at);
+  return line.compare(0, wanted.size(), wanted) == 0 ? line : "";
+}
+
+// A line is "dog%1:05:00:: 1 42": lemma, class (5 for adjectives of the second kind) and sense, its rank, its count.
+int64_t WordNet::uses(const std::string& lemma, WordClass word_class) const {
+  if (!counts_.bytes || lemma.empty() || lemma.size() > kLongestWord) return 0;
+  const auto digits =
+      word_class == WordClass::adjective ? std::string("35") : std::string(1, "1234"[static_cast<size_t>(word_class)]);
+  int64_t total = 0;
+  for (const char digit : digits) {
+    const auto key = lemma + "%" + digit + ":";
+    for (size_t at = counts_.first_not_below(key); at < counts_.bytes->bytes().size;) {
+      const auto line = counts_.line_at(at);
+      if (line.compare(0, key.size(), key) != 0) break;
+      Fields fields(line, counts_.path + ": '" + printable(lemma) + "'");
+      fields.skip(2);
+      total += static_cast<int64_t>(fields.number(10));
+      at += line.size() + 1;
+    }
+  }
+  return total;
 }
 
 bool WordNet::has(const std::string& lemma, WordClass word_class) const {

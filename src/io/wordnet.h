@@ -43,6 +43,10 @@ class WordNet {
   // word itself comes first if it is a lemma.
   std::vector<std::string> base_forms(const std::string& word, WordClass word_class) const;
 
+  // How often a lemma occurs in this class in the texts that WordNet's senses were counted in, over all senses; 0 also
+  // where the file of counts (cntlist.rev) is absent.
+  int64_t uses(const std::string& lemma, WordClass word_class) const;
+
   // Senses of all base forms in all classes, nouns first.
   std::vector<SynsetId> all_senses(const std::string& word) const;
 
@@ -54,10 +58,12 @@ class WordNet {
     std::shared_ptr<MappedFile> bytes;
     std::string line_of(const std::string& key) const;  // the line that starts with `key` and a space, or ""
     std::string line_at(size_t offset) const;
+    size_t first_not_below(const std::string& key) const;  // byte of the first line that is not less than `key`
   };
   bool has(const std::string& lemma, WordClass word_class) const;
 
   std::array<File, 4> index_, data_, exceptions_;
+  File counts_;
 };
 
 }  // namespace asr

@@ -11,8 +11,6 @@
 namespace asr {
 namespace {
 
-constexpr uint32_t kOpenClass = kNoun | kVerb | kAttribute | kPlural;
-
 bool is_one_of(const std::string& word, std::initializer_list<const char*> list) {
   return std::any_of(list.begin(), list.end(), [&](const char* item) { return word == item; });
 }
@@ -75,14 +73,15 @@ class Reader {
     items_.push_back(std::move(item));
   }
 
-  // A lexicon speaks about open-class words only; closed classes are complete in the lists.
+  // A lexicon speaks about words that the lists lack, which they would judge by their endings: closed classes are
+  // complete in the lists, and for the commonest words of questions they know better than a dictionary of all senses.
   static uint32_t tags_of(const std::string& word, const Lexicon& lexicon) {
     const uint32_t tags = word_tags(word);
-    if (!lexicon || (tags & ~kOpenClass)) return tags;
+    if (!lexicon || is_listed_word(word) || (tags & kNumeral)) return tags;
     const auto parts = lexicon(word);
     const uint32_t known = (parts.noun ? kNoun : 0u) | (parts.verb ? kVerb : 0u) | (parts.adjective ? kAttribute : 0u);
     if (!known) return parts.adverb ? static_cast<uint32_t>(kStop) : tags;
-    return known | (parts.noun ? tags & kPlural : 0u);
+    return known | (parts.noun ? tags & kPlural : 0u) | (parts.adjective ? tags & kComparative : 0u);
   }
 
   void set(size_t i, bool functional, const char* reason) {
@@ -194,6 +193,7 @@ class Reader {
     begin_ = begin + skipped, end_ = end;
     if (begin_ >= end_) return;
     asks_existence_ = asks_existence();
+    find_main_verb();
     skip_medium();
     const size_t subject = subject_before_predicate();
     for (size_t i = begin_; i < end_; ++i)
@@ -209,6 +209,42 @@ class Reader {
     for (size_t i = begin_ + 1; i < std::min(end_, begin_ + 4); ++i)
       if (is_one_of(items_[i].lower, {"see", "show", "contain", "spot", "find"})) return true;
     return false;
+  }
+
+  // English asks with an auxiliary before the subject, so that up to the next clause no other verb is finite: a plural
+  // is a noun ("elbow pads"), and the first word behind the subject that can be a verb is the main one, be it a noun as
+  // well ("does the dog need a break", "is the skier skiing").
+  void find_main_verb() {
+    auxiliary_ = main_verb_ = scope_end_ = end_;
+    for (size_t i = begin_; i < std::min(end_, begin_ + 5) && auxiliary_ == end_; ++i)
+      if (has(i, kAuxiliary)) auxiliary_ = i;
+    if (auxiliary_ == end_) return;
+    for (size_t i = auxiliary_ + 1; i < end_ && scope_end_ == end_; ++i)
+      if (items_[i].after_mark || (has(i, kWh) && i > auxiliary_ + 1) ||
+          is_one_of(items_[i].lower, {"while", "after", "before", "because", "that", "as", "if", "until", "since"}))
+        scope_end_ = i;
+    const auto& word = items_[auxiliary_].lower;
+    const bool participle = is_one_of(word, {"is", "are", "was", "were", "isn't", "aren't", "wasn't", "weren't"});
+    bool subject = false;
+    for (size_t i = auxiliary_ + 1; i < scope_end_; ++i) {
+      const auto& item = items_[i];
+      const size_t n = item.lower.size();
+      const bool form = participle ? n > 4 && item.lower.compare(n - 3, 3, "ing") == 0 : !has(i, kPlural);
+      if (subject && form && has(i, kVerb) && !has(i, kAuxiliary | kStop) && follows_subject(i)) {
+        main_verb_ = i;
+        return;
+      }
+      subject = subject || has(i, kPronoun | kNoun | kPlural) || item.tags == 0;
+    }
+  }
+
+  bool follows_subject(size_t i) const {
+    const auto& before = items_[i - 1];
+    if (before.possessive || (before.tags & (kRelation | kNumeral | kAuxiliary | kWh))) return false;
+    if (before.tags & kPronoun) return true;
+    if (before.tags & kAttribute)
+      return i >= 2 && (items_[i - 2].tags & kRelation);  // "the man in red", no "red cross"
+    return !(before.tags & (kDeterminer | kStop)) && ((before.tags & (kNoun | kPlural)) || before.tags == 0);
   }
 
   // The picture as the place or the subject of everything: "in the picture", "does the image show".
@@ -241,11 +277,12 @@ class Reader {
   // A word that may stand inside or at the end of a noun phrase.
   bool is_content(size_t i) const {
     const auto& item = items_[i];
-    if (item.decided) return false;
+    if (item.decided || i == main_verb_) return false;
     if (item.possessive && !has(i, kPronoun)) return true;
     if (has(i, kDeterminer | kPronoun | kStop | kWh | kAuxiliary | kNumeral)) return false;
     if (has(i, kRelation | kComparative)) return false;
     // "the dog runs": an ending that may be a verb's ends the noun phrase before it.
+    if (has(i, kNoun) && has(i, kPlural) && i > auxiliary_ && i < scope_end_) return true;
     return !has(i, kVerb) || (has(i, kNoun | kAttribute) && !has(i, kPlural));
   }
 
@@ -270,6 +307,7 @@ class Reader {
     if (has(i, kNumeral)) return set(i, true, "numeral");
     if (has(i, kPronoun)) return set(i, false, "pronoun");
     if (has(i, kStop)) return set(i, false, "stop word");
+    if (i == main_verb_) return set(i, true, "verb");
     if (has(i, kVerb) && (first || !after_determiner(i)) && (first || !reads_as_noun(i))) return set(i, true, "verb");
     decide_content(i);
   }
@@ -312,7 +350,8 @@ class Reader {
   std::vector<TextPiece> pieces_;
   std::vector<Item> items_;
   int clause_ = 0;
-  size_t begin_ = 0, end_ = 0;  // of the clause being read
+  size_t begin_ = 0, end_ = 0;                            // of the clause being read
+  size_t auxiliary_ = 0, main_verb_ = 0, scope_end_ = 0;  // in it; end_: none
   bool asks_existence_ = false;
 };
 

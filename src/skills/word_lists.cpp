@@ -146,6 +146,10 @@ uint32_t by_ending(const std::string& word) {
 
 }  // namespace
 
+bool is_listed_word(const std::string& word) {
+  return listed(word) != 0;
+}
+
 uint32_t word_tags(const std::string& word) {
   if (word.empty()) return 0;
   const uint32_t found = listed(word);

@@ -24,6 +24,8 @@ enum WordTag : uint32_t {
   kImage = 1 << 13         // picture, photo, video: names of the medium
 };
 
+bool is_listed_word(const std::string& word);  // lower-cased; false: only its ending speaks for it
+
 // All parts the lower-cased word can play; 0 if nothing is known of it.
 uint32_t word_tags(const std::string& word);
 

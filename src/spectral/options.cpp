@@ -37,7 +37,9 @@ void AsrOptions::visit(OptionVisitor& visitor) {
   visitor("spectrum", spectrum, "what is matched: the full descriptor, a part of it, or raw attention maps");
   visitor("prototypes", prototypes,
           "one per skill, one in all, one per finished task, or skill means with one shared variance");
-  visitor("skill", skill, "posterior as given, all mass on its largest skill, or one-hot labels (must be one-hot)");
+  visitor("skill", skill,
+          "posterior as given, all mass on its largest skill, one-hot labels (must be one-hot), or by the rules for "
+          "questions");
   visitor("weighting", weighting, "confidence: as spectral.confidence says; one: 1; fixed: fixed_weight");
   visitor("fixed_weight", fixed_weight, 0, 1e6, "the weight of weighting=fixed");
 }

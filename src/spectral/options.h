@@ -61,7 +61,7 @@ struct SpectralOptions {
 
 enum class Spectrum { full, radial, angular, raw };
 enum class Prototypes { skill, global, task, mean };
-enum class SkillMode { soft, hard, oracle };
+enum class SkillMode { soft, hard, oracle, rule };
 enum class Weighting { confidence, one, fixed };
 
 // Ablations and design variants: what the regulariser matches, against what, and how strongly.
@@ -122,7 +122,7 @@ ASR_ENUM_NAMES(KlForm, "half", "sum")
 ASR_ENUM_NAMES(FloorAt, "update", "use")
 ASR_ENUM_NAMES(Spectrum, "full", "radial", "angular", "raw")
 ASR_ENUM_NAMES(Prototypes, "skill", "global", "task", "mean")
-ASR_ENUM_NAMES(SkillMode, "soft", "hard", "oracle")
+ASR_ENUM_NAMES(SkillMode, "soft", "hard", "oracle", "rule")
 ASR_ENUM_NAMES(Weighting, "confidence", "one", "fixed")
 #undef ASR_ENUM_NAMES
 

@@ -1,10 +1,13 @@
 #include "train/data.h"
 
+#include <optional>
+
 #include "base/assets.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "skills/functional_tokens.h"
 #include "skills/parser/parser.h"
+#include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
 
 namespace asr {
@@ -12,17 +15,18 @@ namespace {
 
 class Analyser final : public QuestionAnalyser {
  public:
-  Analyser(SkillParser parser, SkillMode mode) : parser_(std::move(parser)), mode_(mode) {}
+  Analyser(std::optional<SkillParser> parser, SkillMode mode) : parser_(std::move(parser)), mode_(mode) {}
 
   std::vector<bool> functional(const std::string& question, const std::vector<Token>& tokens) const override {
     std::vector<std::pair<size_t, size_t>> offsets;
     for (const auto& token : tokens) offsets.emplace_back(token.begin, token.end);
-    return functional_tokens(question, offsets);
+    return functional_tokens(question, offsets, question_lexicon());
   }
 
   torch::Tensor posterior(const std::vector<std::string>& questions,
                           const std::vector<std::string>& true_skills) const override {
-    if (mode_ != SkillMode::oracle) return parser_.posterior(questions);
+    if (parser_) return parser_->posterior(questions);
+    if (mode_ == SkillMode::rule) return rule_posteriors(questions);
     std::vector<int64_t> labels;
     for (const auto& skill : true_skills) {
       check(!skill.empty(), "asr.skill=oracle: the stream does not know the skill of every question");
@@ -32,13 +36,14 @@ class Analyser final : public QuestionAnalyser {
   }
 
  private:
-  SkillParser parser_;
+  std::optional<SkillParser> parser_;
   SkillMode mode_;
 };
 
 }  // namespace
 
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode) {
+  if (mode == SkillMode::oracle || mode == SkillMode::rule) return std::make_unique<Analyser>(std::nullopt, mode);
   const auto path = parser.find('/') == std::string::npos ? find_asset(parser) : parser;
   return std::make_unique<Analyser>(SkillParser::load(path), mode);
 }

@@ -12,7 +12,8 @@
 
 namespace asr {
 
-// Functional tokens by rules and posteriors by the parser (or one-hot true skills, in the mode `oracle`).
+// Functional tokens by rules; posteriors by the parser, by the rules of skills/rules.h (mode `rule`) or one-hot true
+// skills (mode `oracle`). The parser is read in the modes that use it.
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode);
 
 class Data {

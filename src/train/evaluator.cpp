@@ -9,6 +9,7 @@
 #include "io/resample.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
+#include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
 #include "tensor/tensor_io.h"
 
@@ -121,7 +122,7 @@ std::vector<double> distances(const Pooled& pooled, const PrototypeMemory& memor
 
 nlohmann::json functional_list(const std::string& question) {
   auto out = nlohmann::json::array();
-  for (const auto& word : functional_words(question))
+  for (const auto& word : functional_words(question, question_lexicon()))
     if (word.functional) out.push_back(word.text);
   return out;
 }

@@ -45,6 +45,10 @@ void RunOptions::visit(OptionVisitor& v) {
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
   v("skills.parser", parser, "the skill parser: a file, or the name of one that ships");
+  v("skills.taxonomy", taxonomy,
+    "YAML file of skills and aliases, see configs/taxonomy.yaml; empty: the built-in ones");
+  v("skills.lexicon", lexicon,
+    "parts of speech for functional tokens: WordNet where installed, WordNet, or lists alone");
   v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");
   v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
   v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");

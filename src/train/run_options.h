@@ -8,6 +8,7 @@
 
 #include "base/options.h"
 #include "methods/method.h"
+#include "skills/part_of_speech.h"
 #include "spectral/options.h"
 #include "streams/stream.h"
 
@@ -58,7 +59,8 @@ struct RunOptions {
   Recipe recipe = Recipe::native;
   Switch recompute = Switch::no;
   int64_t workers = 2;
-  std::string parser = "parser-world.safetensors";
+  std::string parser = "parser-world.safetensors", taxonomy;
+  LexiconChoice lexicon = LexiconChoice::automatic;
   // Housekeeping; none of it changes a result.
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
   double save_minutes = 5;

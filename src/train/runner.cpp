@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "io/safetensors.h"
+#include "skills/taxonomy.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -131,6 +132,8 @@ std::vector<std::string> run_all(const RunRequest& request) {
   model->to(device);
   model->configure(config.run.backbone_options());
   const auto stream = make_stream(config.run.stream);
+  if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));
+  use_lexicon(config.run.lexicon);
   const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");

@@ -24,7 +24,7 @@ TEST(LabelledQuestions, ErrorsNameTheLine) {
   };
   EXPECT_CONTAINS(message("{\"question\":\"a\",\"skill\":\"count\"}\nnonsense\n"), "q:2: is no JSON object");
   EXPECT_CONTAINS(message("{\"question\":\"a\"}\n"), "q:1: lacks the text 'skill'");
-  EXPECT_CONTAINS(message("{\"question\":1,\"skill\":\"count\"}\n"), "lacks the text 'question'");
+  EXPECT_CONTAINS(message("{\"question\":1,\"skill\":\"count\"}\n"), "'question' is no text");
   EXPECT_CONTAINS(message("{\"question\":\"a\",\"skill\":\"cuont\"}\n"),
                   "q:1: skill 'cuont' is unknown; did you mean 'count'?");
   EXPECT_CONTAINS(message("\n"), "holds no questions");

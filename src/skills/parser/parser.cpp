@@ -1,9 +1,11 @@
 #include "skills/parser/parser.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "nn/attention.h"
+#include "skills/rules.h"
 #include "skills/taxonomy.h"
 #include "tensor/tensor_io.h"
 
@@ -62,6 +64,7 @@ void ParserOptions::visit(OptionVisitor& visitor) {
   visitor("min_count", min_count, 1, 1000000, "words seen less often in training are unknown");
   visitor("max_vocabulary", max_vocabulary, 0, 1000000, "most words with a number of their own");
   visitor("steps", steps, 1, 100000000, "training steps");
+  visitor("epochs", epochs, 0, 100000, "training passes over all questions, instead of steps; 0: by steps");
   visitor("batch", batch, 1, 65536, "questions a training step");
   visitor("learning_rate", learning_rate, 0, 1, "at the start, falling to 0 as a cosine");
   visitor("weight_decay", weight_decay, 0, 10, "of AdamW; 0: off");
@@ -69,16 +72,17 @@ void ParserOptions::visit(OptionVisitor& visitor) {
   visitor("word_dropout", word_dropout, 0, 0.999, "chance that a word is read as an unknown one in training; 0: off");
 }
 
-ParserOptions ParserOptions::full() {
+ParserOptions ParserOptions::paper() {
   ParserOptions o;
   o.layers = 4, o.heads = 8, o.width = 512, o.mlp = 2048, o.learning_rate = 1e-4, o.buckets = 1024;
+  o.epochs = 10, o.batch = 128;
   return o;
 }
 
 template <class Visit>
 void SkillParser::visit(SkillParser& p, Visit&& visit) {
   const auto& o = p.options_;
-  const auto skills = static_cast<int64_t>(skill_names().size());
+  const auto skills = static_cast<int64_t>(p.skills_.size());
   const auto linear = [&](const std::string& name, Linear& l, int64_t out, int64_t in) {
     visit(name + ".weight", l.weight, std::vector<int64_t>{out, in});
     visit(name + ".bias", l.bias, std::vector<int64_t>{out});
@@ -104,7 +108,7 @@ void SkillParser::visit(SkillParser& p, Visit&& visit) {
 SkillParser SkillParser::random(const ParserOptions& options, Vocabulary vocabulary, uint64_t seed) {
   check_options(options);
   SkillParser p;
-  p.options_ = options, p.vocabulary_ = std::move(vocabulary);
+  p.options_ = options, p.vocabulary_ = std::move(vocabulary), p.skills_ = skill_names();
   auto generator = at::detail::createCPUGenerator(seed);
   visit(p, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     const bool table = name == "embedding" || name == "positions";
@@ -127,7 +131,13 @@ std::vector<std::pair<std::string, torch::Tensor>> SkillParser::named_weights() 
 void SkillParser::replace_weights(const std::vector<torch::Tensor>& weights) {
   size_t next = 0;
   visit(*this, [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) {
-    weight = rounded(weights.at(next++));
+    weight = rounded(weights.at(next++)).to(at::kCPU);
+  });
+}
+
+void SkillParser::to(at::Device device) {
+  visit(*this, [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) {
+    weight = weight.detach().to(device);
   });
 }
 
@@ -143,6 +153,8 @@ torch::Tensor SkillParser::logits(const std::vector<std::vector<int64_t>>& quest
     std::copy(row.begin(), row.end(), ids.data_ptr<int64_t>() + b * T);
     std::fill_n(mask.data_ptr<bool>() + b * T, row.size(), true);
   }
+  const auto device = embedding_.device();
+  ids = ids.to(device), mask = mask.to(device);
   const Pass pass;
   auto x = at::embedding(embedding_, ids) + positions_.narrow(0, 0, T);  // [B, T, width]
   for (const auto& l : layers_) {
@@ -161,12 +173,19 @@ torch::Tensor SkillParser::logits(const std::vector<std::vector<int64_t>>& quest
 torch::Tensor SkillParser::posterior(const std::vector<std::string>& questions, int64_t batch) const {
   check(batch >= 1, "a batch needs at least one question");
   at::NoGradGuard no_grad;
-  std::vector<torch::Tensor> parts = {torch::empty({0, static_cast<int64_t>(skill_names().size())}, at::kFloat)};
+  std::vector<int64_t> columns;
+  for (const auto& skill : skills_) columns.push_back(skill_or_other(skill));
+  const auto places = torch::tensor(columns, at::kLong);
+  const auto skills = static_cast<int64_t>(skill_names().size());
+  std::vector<torch::Tensor> parts = {torch::empty({0, skills}, at::kFloat)};
   std::vector<std::vector<int64_t>> some;
   for (size_t i = 0; i < questions.size(); ++i) {
     some.push_back(vocabulary_.ids(questions[i], options_.max_words));
     if (static_cast<int64_t>(some.size()) < batch && i + 1 < questions.size()) continue;
-    parts.push_back((logits(some).to(at::kDouble) / temperature).softmax(-1).to(at::kFloat));
+    const auto own = (logits(some).to(at::kCPU, at::kDouble) / temperature).softmax(-1);
+    const auto merged =
+        skills_ == skill_names() ? own : at::zeros({own.size(0), skills}, own.options()).index_add(1, places, own);
+    parts.push_back(merged.to(at::kFloat));
     some.clear();
   }
   return at::cat(parts, 0);
@@ -181,7 +200,7 @@ void SkillParser::save(const std::string& path, const std::map<std::string, std:
   auto metadata = notes;
   metadata["asr_parser"] = "1";
   metadata["options"] = table.manifest().dump();
-  metadata["skills"] = json(skill_names()).dump();
+  metadata["skills"] = json(skills_).dump();
   metadata["vocabulary"] = json(vocabulary_.words()).dump(-1, ' ', false, json::error_handler_t::replace);
   metadata["temperature"] = json(temperature).dump();
   save_tensors(path, tensors, metadata);
@@ -194,8 +213,9 @@ SkillParser SkillParser::load(const std::string& path) {
   verify_checksum(file);
   SkillParser p;
   p.options_ = stored_options(file);
-  check(text_list(file, "skills") == skill_names(), path,
-        ": was trained for other skills than this version has; train it again with asr parser train");
+  p.skills_ = text_list(file, "skills");
+  check(!p.skills_.empty(), path, ": metadata 'skills' names none");
+  for (const auto& skill : p.skills_) skill_or_other(skill);  // an error now rather than at the first question
   p.vocabulary_ = Vocabulary(text_list(file, "vocabulary"), p.options_.buckets);
   const json temperature = parse_metadata(file, "temperature");
   check(temperature.is_number() && temperature.get<double>() > 0, path,
@@ -212,6 +232,16 @@ SkillParser SkillParser::load(const std::string& path) {
   check(used == file.tensors.size(), path, ": holds ", file.tensors.size() - used,
         " tensors that a parser has no place for");
   return p;
+}
+
+torch::Tensor rule_posteriors(const std::vector<std::string>& questions) {
+  auto out =
+      torch::empty({static_cast<int64_t>(questions.size()), static_cast<int64_t>(skill_names().size())}, at::kFloat);
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const auto row = rule_posterior(questions[i], vqa_question_type(questions[i]));
+    std::copy(row.begin(), row.end(), out.data_ptr<float>() + static_cast<int64_t>(i) * out.size(1));
+  }
+  return out;
 }
 
 }  // namespace asr

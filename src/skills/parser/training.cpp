@@ -27,17 +27,51 @@ std::vector<std::string> texts(const std::vector<LabelledQuestion>& questions) {
   return out;
 }
 
+// Labels [N] or distributions [N, S].
 torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& labels, double smoothing) {
   const auto log_p = logits.log_softmax(-1);
-  const auto hit = log_p.gather(1, labels.unsqueeze(1)).mean();
+  const auto hit = labels.dim() == 2 ? (log_p * labels).sum(-1).mean() : log_p.gather(1, labels.unsqueeze(1)).mean();
   return -((1 - smoothing) * hit + smoothing * log_p.mean());
 }
+
+bool has_targets(const std::vector<LabelledQuestion>& questions) {
+  return std::any_of(questions.begin(), questions.end(), [](const auto& q) { return !q.target.empty(); });
+}
+
+// Labels of the chosen questions: numbers, or distributions if any question of the set has one.
+class Labels {
+ public:
+  explicit Labels(const std::vector<LabelledQuestion>& questions)
+      : questions_(questions), soft_(has_targets(questions)) {}
+
+  void add(size_t i) {
+    const auto& question = questions_[i];
+    hard_list_.push_back(question.skill);
+    if (!soft_) return;
+    const size_t begin = soft_list_.size();
+    soft_list_.resize(begin + skill_names().size());
+    if (question.target.empty()) soft_list_[begin + static_cast<size_t>(question.skill)] = 1;
+    std::copy(question.target.begin(), question.target.end(), soft_list_.begin() + static_cast<int64_t>(begin));
+  }
+  torch::Tensor take() {
+    const auto out = soft_ ? torch::tensor(soft_list_).view({-1, static_cast<int64_t>(skill_names().size())})
+                           : torch::tensor(hard_list_);
+    hard_list_.clear(), soft_list_.clear();
+    return out;
+  }
+
+ private:
+  const std::vector<LabelledQuestion>& questions_;
+  bool soft_;
+  std::vector<int64_t> hard_list_;
+  std::vector<float> soft_list_;
+};
 
 void fit_held_out(SkillParser& parser, const std::vector<LabelledQuestion>& held_out, uint64_t seed) {
   if (held_out.empty()) return;
   at::NoGradGuard no_grad;
   std::vector<torch::Tensor> logits;
-  std::vector<int64_t> labels;
+  Labels labels(held_out);
   const auto& o = parser.options();
   Random random({seed, 2});
   for (size_t i = 0; i < held_out.size(); i += 64) {
@@ -45,20 +79,48 @@ void fit_held_out(SkillParser& parser, const std::vector<LabelledQuestion>& held
     for (size_t j = i; j < std::min(held_out.size(), i + 64); ++j) {
       const auto ids = parser.vocabulary().ids(held_out[j].text, o.max_words);
       some.push_back(ids), some.push_back(with_dropped_words(parser.vocabulary(), ids, o.word_dropout, random));
-      labels.insert(labels.end(), 2, held_out[j].skill);
+      labels.add(j), labels.add(j);
     }
-    logits.push_back(parser.logits(some));
+    logits.push_back(parser.logits(some).to(at::kCPU));
   }
-  parser.temperature = fit_temperature(at::cat(logits, 0), torch::tensor(labels));
+  parser.temperature = fit_temperature(at::cat(logits, 0), labels.take());
 }
+
+// Which question comes next: one drawn at random, or the next of the epoch's order.
+class Order {
+ public:
+  Order(size_t questions, const ParserOptions& options, uint64_t seed)
+      : count_(questions), options_(options), seed_(seed), order_(questions) {
+    for (size_t i = 0; i < questions; ++i) order_[i] = i;
+  }
+
+  size_t next(Random& random) {
+    if (options_.epochs <= 0) return random.below(static_cast<uint32_t>(count_));
+    if (taken_ % count_ == 0) Random({seed_, 3, taken_ / count_}).shuffle(order_);
+    return order_[taken_++ % count_];
+  }
+
+ private:
+  size_t count_;
+  const ParserOptions& options_;
+  uint64_t seed_, taken_ = 0;
+  std::vector<size_t> order_;
+};
 
 }  // namespace
 
+int64_t training_steps(const ParserOptions& options, size_t questions) {
+  if (options.epochs <= 0) return options.steps;
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(options.epochs * static_cast<double>(questions) /
+                                                             static_cast<double>(options.batch))));
+}
+
 SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
-                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch) {
+                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch, at::Device device) {
   check(!train.empty(), "there are no questions to train on");
   auto vocabulary = Vocabulary::build(texts(train), options.min_count, options.max_vocabulary, options.buckets);
   auto parser = SkillParser::random(options, std::move(vocabulary), seed);
+  parser.to(device);
   std::vector<Ids> numbered;
   for (const auto& question : train) numbered.push_back(parser.vocabulary().ids(question.text, options.max_words));
   std::vector<torch::Tensor> weights;
@@ -66,27 +128,41 @@ SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::
   AdamWOptions adamw;
   adamw.weight_decay = options.weight_decay;
   AdamW optimizer(weights, adamw);
-  for (int64_t step = 0; step < options.steps; ++step) {
+  Order order(train.size(), options, seed);
+  Labels labels(train);
+  const int64_t steps = training_steps(options, train.size()), look = device.is_cuda() ? 50 : 1;
+  double value = 0;
+  for (int64_t step = 0; step < steps; ++step) {
     Random random({seed, 1, static_cast<uint64_t>(step)});
     std::vector<Ids> batch;
-    std::vector<int64_t> labels;
     for (int64_t b = 0; b < options.batch; ++b) {
-      const size_t i = random.below(static_cast<uint32_t>(train.size()));
+      const size_t i = order.next(random);
       batch.push_back(with_dropped_words(parser.vocabulary(), numbered[i], options.word_dropout, random));
-      labels.push_back(train[i].skill);
+      labels.add(i);
     }
     optimizer.zero_grad();
-    const auto loss = cross_entropy(parser.logits(batch), torch::tensor(labels), options.label_smoothing);
+    const auto loss = cross_entropy(parser.logits(batch), labels.take().to(device), options.label_smoothing);
     loss.backward();
-    const double value = loss.item<double>();
+    if (step % look == 0) value = loss.item<double>();
     check(std::isfinite(value), "the parser's loss is ", value, " at step ", step, "; lower parser.learning_rate");
     optimizer.clip(1.0);
-    optimizer.step(cosine_rate(options.learning_rate, step, options.steps, std::min<int64_t>(50, options.steps / 10)));
+    optimizer.step(cosine_rate(options.learning_rate, step, steps, std::min<int64_t>(50, steps / 10)));
     if (watch) watch(step, value);
   }
   parser.replace_weights(weights);
+  parser.to(device);
   fit_held_out(parser, held_out, seed);
+  parser.to(at::kCPU);
   return parser;
+}
+
+void set_targets(std::vector<LabelledQuestion>& questions, const SkillParser& teacher) {
+  const auto posterior = teacher.posterior(texts(questions), 512);
+  const int64_t S = posterior.size(1);
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const float* row = posterior.data_ptr<float>() + static_cast<int64_t>(i) * S;
+    questions[i].target.assign(row, row + S);
+  }
 }
 
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels) {

@@ -11,16 +11,24 @@
 
 namespace asr {
 
-// Called after every step with the loss of its batch.
+// Called after every step with the loss of its batch; on a GPU with that of an earlier one, so as not to wait for it.
 using WatchTraining = std::function<void(int64_t step, double loss)>;
 
-// Cross-entropy with AdamW; batches and dropped words are keyed by (seed, step). The temperature is then fitted on
-// `held_out`, if there are any: each question as it is and once more with words dropped as in training, since that is
-// what an unfamiliar wording looks like to the parser.
-SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
-                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch = {});
+int64_t training_steps(const ParserOptions& options, size_t questions);  // by epochs, or as many as `steps` says
 
-// The temperature with the least negative log-likelihood, between 0.05 and 20. logits [N, S], labels [N] int64.
+// Cross-entropy with AdamW, against the questions' targets where they have some (soft labels of rules, or the posterior
+// of a larger parser); batches and dropped words are keyed by (seed, step). The temperature is then fitted on
+// `held_out`, if there are any: each question as it is and once more with words dropped as in training, since that is
+// what an unfamiliar wording looks like to the parser. The result is on the CPU.
+SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
+                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch = {},
+                         at::Device device = at::kCPU);
+
+// What `teacher` says of the questions becomes their targets.
+void set_targets(std::vector<LabelledQuestion>& questions, const SkillParser& teacher);
+
+// The temperature with the least negative log-likelihood, between 0.05 and 20. logits [N, S], labels [N] int64 or, as
+// distributions, [N, S].
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels);
 
 struct SkillScore {
