@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "nn/fused.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
 
@@ -232,11 +233,6 @@ torch::Tensor positions_of(const torch::Tensor& mask) {
   return at::where(cut.lt(mask.size(1)), cut, at::full_like(cut, -1));
 }
 
-torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask) {
-  const auto weight = mask.to(x.scalar_type()).unsqueeze(-1);
-  return (x * weight).sum(1) / weight.sum(1).clamp_min(1);
-}
-
 }  // namespace
 
 Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
@@ -277,8 +273,8 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   }
   const auto text = hidden.narrow(1, shift, T);
   if (want.pooled) {
-    out.image = (cross ? visual : hidden.narrow(1, 0, V)).mean(1);
-    out.text = masked_mean(text, batch.question);
+    out.image = mean_tokens(cross ? visual : hidden.narrow(1, 0, V));
+    out.text = mean_tokens(text, batch.question);
   }
   // The state before a token predicts it. Answers never stand first: the marker <answer> is before them.
   const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
