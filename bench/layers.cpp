@@ -8,6 +8,7 @@
 #include "nn/adapted_linear.h"
 #include "nn/attention.h"
 #include "nn/fused.h"
+#include "nn/tap.h"
 #include "tensor/runtime.h"
 #include "tensor/torch_compat.h"
 
@@ -38,6 +39,23 @@ void attention(benchmark::State& state, bool fused) {
   const auto q = heads(), k = heads(), v = heads(), mask = torch::ones({kBatch, kTokens}, at::kBool);
   measure(state, {q, k, v},
           [&] { return join_heads((fused ? attend : attend_reference)(q, k, v, mask, /*causal=*/true)); });
+}
+
+// Attention whose last 10 rows are tapped at the first 64 keys, as ASR does; "plain" computes those rows apart, beside
+// fused attention.
+void tapped_attention(benchmark::State& state, bool fused) {
+  constexpr int64_t kRows = 10, kVisual = 64;
+  const auto q = heads(), k = heads(), v = heads(), mask = torch::ones({kBatch, kTokens}, at::kBool);
+  TapRequest request;
+  request.first_row = kVisual, request.first_column = 0;
+  request.rows = (torch::arange(kRows) + kVisual).expand({kBatch, kRows});
+  request.columns = torch::arange(kVisual).expand({kBatch, kVisual});
+  measure(state, {q, k, v}, [&] {
+    TapResult tapped;
+    const auto out = attend_and_tap(q, k, v, mask, /*causal=*/true, fused ? &request : nullptr, &tapped);
+    const auto rows = fused ? tapped.layers[0] : attention_rows(q, k, mask, /*causal=*/true, request);
+    return at::cat({out.flatten(), rows.flatten()});
+  });
 }
 
 void rotation(benchmark::State& state, bool fused) {
@@ -95,6 +113,7 @@ void often(benchmark::internal::Benchmark* b) {
   BENCHMARK_CAPTURE(layer, plain, false)->Apply(often); \
   BENCHMARK_CAPTURE(layer, fused, true)->Apply(often);
 ASR_BOTH(attention)
+ASR_BOTH(tapped_attention)
 ASR_BOTH(rotation)
 ASR_BOTH(norm)
 ASR_BOTH(gate)

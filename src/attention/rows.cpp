@@ -10,11 +10,6 @@ torch::Tensor positions_of(const torch::Tensor& mask) {
   return at::where(cut.lt(mask.size(1)), cut, at::full_like(cut, -1));
 }
 
-torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask) {
-  const auto weight = mask.to(x.scalar_type()).unsqueeze(-1);
-  return (x * weight).sum(1) / weight.sum(1).clamp_min(1);
-}
-
 RightAligned right_aligned(const torch::Tensor& mask) {
   const auto place = positions_of(mask);
   const int64_t longest = place.size(1);

@@ -1,4 +1,4 @@
-// Positions in a sequence: where a mask is true, and means over such places.
+// Positions in a sequence where a mask is true.
 #pragma once
 
 #include <torch/types.h>
@@ -7,9 +7,6 @@ namespace asr {
 
 // Positions of the true entries of each row, in order, padded with -1 to the longest row: [B, T] -> [B, longest].
 torch::Tensor positions_of(const torch::Tensor& mask);
-
-// The mean of x [B, T, width] over the true entries of mask [B, T]; zero where there is none.
-torch::Tensor masked_mean(const torch::Tensor& x, const torch::Tensor& mask);
 
 // The chosen entries of each row pushed to the right edge, so that every row can be continued at the same column.
 struct RightAligned {

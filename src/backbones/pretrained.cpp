@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "nn/model_config.h"
 #include "io/resample.h"
+#include "nn/fused.h"
 
 namespace asr {
 
@@ -190,7 +191,7 @@ Output PretrainedBackbone::forward(const Batch& batch, const Pass& pass, const W
   }
   if (want.pooled) {
     const auto state = inside.state.to(at::kFloat);
-    out.image = masked_mean(state, images), out.text = masked_mean(state, batch.question);
+    out.image = mean_tokens(state, images), out.text = mean_tokens(state, batch.question);
   }
   if (want.loss || want.logits) {
     const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();

@@ -5,6 +5,7 @@
 
 #include "attention/rows.h"
 #include "base/error.h"
+#include "nn/fused.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
 
@@ -265,8 +266,8 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
     out.attention = rows.view({B, want.tap_layers, config_.text.heads, -1, grid, grid});
   }
   if (want.pooled) {
-    out.image = (cross ? visual : inside.state.narrow(1, 0, V)).mean(1);
-    out.text = masked_mean(inside.state.narrow(1, shift, T), batch.question);
+    out.image = mean_tokens(cross ? visual : inside.state.narrow(1, 0, V));
+    out.text = mean_tokens(inside.state.narrow(1, shift, T), batch.question);
   }
   if (!hidden.defined()) return out;
   const auto text = hidden.narrow(1, shift, T);

@@ -1,11 +1,14 @@
 // Attention as one autograd function around the kernel: nothing of the size of the score matrix is kept or formed. Work
 // is spread over samples and key-value heads; each is computed by one thread, so the bits do not depend on threads.
+// With a tap the function has a second result, rows of the weights, whose gradient joins that of the scores: queries
+// and keys then receive one gradient from both, and nothing has to be computed again.
 #include <ATen/Parallel.h>
 
 #include <cmath>
 
 #include "nn/attention.h"
 #include "nn/layer_kernels.h"
+#include "nn/tap.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
@@ -29,9 +32,31 @@ Rows<Real> rows_of(const torch::Tensor& x, int64_t sample, int64_t head) {
   return {x.data_ptr<float>() + sample * x.stride(0) + head * x.stride(1), x.stride(2), x.stride(1)};
 }
 
+using kernel::AttentionTap;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// A request as the kernel reads it; the tensors are seen as [B, heads, T, V].
+struct Tap {
+  torch::Tensor rows, columns, weights, grad;
+  int64_t first_row, first_column;
+
+  AttentionTap input(int64_t sample, int64_t head) const {
+    return {rows.data_ptr<int64_t>() + sample * rows.stride(0),
+            columns.data_ptr<int64_t>() + sample * columns.stride(0),
+            static_cast<int>(rows.size(1)),
+            static_cast<int>(columns.size(1)),
+            static_cast<int>(first_row),
+            static_cast<int>(first_column),
+            rows_of<float>(weights, sample, head),
+            grad.defined() ? rows_of<const float>(grad, sample, head) : Rows<const float>{}};
+  }
+};
+
 struct Heads {
   torch::Tensor q, k, v, mask;
   bool causal;
+  const Tap* tap = nullptr;
 
   int64_t samples() const { return k.size(0); }
   int64_t kv_heads() const { return k.size(1); }
@@ -46,7 +71,8 @@ struct Heads {
             static_cast<int>(k.size(2)),
             static_cast<int>(q.size(3)),
             causal,
-            static_cast<float>(1 / std::sqrt(static_cast<double>(q.size(3))))};
+            static_cast<float>(1 / std::sqrt(static_cast<double>(q.size(3)))),
+            nullptr};
   }
   // Runs work(input, sample, key-value head, scratch) for every pair of them.
   template <class Work>
@@ -57,57 +83,144 @@ struct Heads {
     const auto options = q.options().requires_grad(false);
     at::parallel_for(0, samples() * kv_heads(), std::max<int64_t>(1, 100000 / cost), [&](int64_t begin, int64_t end) {
       const auto scratch = torch::empty({size}, options);
-      for (int64_t i = begin; i < end; ++i)
-        work(input(i / kv_heads(), i % kv_heads()), i / kv_heads(), i % kv_heads(), scratch.data_ptr<float>());
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t sample = i / kv_heads(), head = i % kv_heads();
+        auto in = input(sample, head);
+        const auto tapped = tap ? tap->input(sample, head * group()) : AttentionTap{};
+        if (tap) in.tap = &tapped;
+        work(in, sample, head, scratch.data_ptr<float>());
+      }
     });
   }
 };
 
+struct Mixed {
+  torch::Tensor out, kept;
+};
+
+Mixed run_forward(const Heads& heads) {
+  const auto& q = heads.q;
+  const int64_t group = heads.group(), queries = q.size(2);
+  const auto out = token_major(q);
+  const auto kept = torch::empty({q.size(0), q.size(1), queries, 2}, q.options().requires_grad(false));
+  if (heads.k.numel() == 0) out.zero_();
+  heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
+    layer_kernels().attention.forward(in, rows_of<float>(out, sample, head * group),
+                                      kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
+                                      scratch);
+  });
+  return {out, kept};
+}
+
+struct Grads {
+  torch::Tensor q, k, v;
+};
+
+Grads run_backward(const Heads& heads, const Mixed& mixed, const torch::Tensor& grad_out) {
+  const auto grad = dense_rows(grad_out);
+  const int64_t group = heads.group(), queries = heads.q.size(2);
+  const Grads to{token_major(heads.q), token_major(heads.k), token_major(heads.v)};
+  if (heads.q.numel() == 0) to.k.zero_(), to.v.zero_();
+  if (heads.k.numel() == 0) to.q.zero_();
+  heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
+    layer_kernels().attention.backward(
+        in, rows_of<const float>(mixed.out, sample, head * group), rows_of<const float>(grad, sample, head * group),
+        mixed.kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
+        rows_of<float>(to.q, sample, head * group), rows_of<float>(to.k, sample, head),
+        rows_of<float>(to.v, sample, head), scratch);
+  });
+  return to;
+}
+
 struct AttendFunction : torch::autograd::Function<AttendFunction> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& q,
-                               const torch::Tensor& k, const torch::Tensor& v, const torch::Tensor& key_mask,
-                               bool causal) {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& key_mask, bool causal) {
     const Heads heads{dense_rows(q), dense_rows(k), dense_rows(v), key_mask.contiguous(), causal};
-    const int64_t group = heads.group(), queries = q.size(2);
-    const auto out = token_major(q);
-    const auto kept = torch::empty({q.size(0), q.size(1), queries, 2}, q.options().requires_grad(false));
-    if (k.numel() == 0) out.zero_();
-    heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
-      layer_kernels().attention.forward(
-          in, rows_of<float>(out, sample, head * group),
-          kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2, scratch);
-    });
-    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, out, kept});
+    const auto mixed = run_forward(heads);
+    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, mixed.out, mixed.kept});
     context->saved_data["causal"] = causal;
-    return out;
+    return mixed.out;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
+  static variable_list backward(AutogradContext* context, variable_list grads) {
     refuse_second_derivative("fused attention");
     const auto saved = context->get_saved_variables();
     const Heads heads{saved[0], saved[1], saved[2], saved[3], context->saved_data["causal"].toBool()};
-    const auto &out = saved[4], &kept = saved[5], grad = dense_rows(grads[0]);
-    const int64_t group = heads.group(), queries = heads.q.size(2);
-    const auto grad_q = token_major(heads.q), grad_k = token_major(heads.k), grad_v = token_major(heads.v);
-    if (heads.q.numel() == 0) grad_k.zero_(), grad_v.zero_();
-    if (heads.k.numel() == 0) grad_q.zero_();
-    heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
-      layer_kernels().attention.backward(
-          in, rows_of<const float>(out, sample, head * group), rows_of<const float>(grad, sample, head * group),
-          kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
-          rows_of<float>(grad_q, sample, head * group), rows_of<float>(grad_k, sample, head),
-          rows_of<float>(grad_v, sample, head), scratch);
-    });
-    return {grad_q, grad_k, grad_v, torch::Tensor(), torch::Tensor()};
+    const auto to = run_backward(heads, {saved[4], saved[5]}, grads[0]);
+    return {to.q, to.k, to.v, torch::Tensor(), torch::Tensor()};
   }
 };
+
+struct TappedFunction : torch::autograd::Function<TappedFunction> {
+  static variable_list forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& key_mask, bool causal,
+                               const torch::Tensor& rows, const torch::Tensor& columns, int64_t first_row,
+                               int64_t first_column) {
+    const auto weights =
+        torch::empty({q.size(0), q.size(1), rows.size(1), columns.size(1)}, q.options().requires_grad(false));
+    const Tap tap{rows, columns, weights, {}, first_row, first_column};
+    const Heads heads{dense_rows(q), dense_rows(k), dense_rows(v), key_mask.contiguous(), causal, &tap};
+    const auto mixed = run_forward(heads);
+    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, mixed.out, mixed.kept, rows, columns, weights});
+    context->saved_data["causal"] = causal;
+    context->saved_data["first_row"] = first_row, context->saved_data["first_column"] = first_column;
+    context->set_materialize_grads(false);
+    return {mixed.out, weights};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    refuse_second_derivative("fused attention");
+    const auto saved = context->get_saved_variables();
+    const Tap tap{saved[6],
+                  saved[7],
+                  saved[8],
+                  grads[1].defined() ? dense_rows(grads[1]) : grads[1],
+                  context->saved_data["first_row"].toInt(),
+                  context->saved_data["first_column"].toInt()};
+    const Heads heads{saved[0],
+                      saved[1],
+                      saved[2],
+                      saved[3],
+                      context->saved_data["causal"].toBool(),
+                      grads[1].defined() ? &tap : nullptr};
+    const auto to = run_backward(heads, {saved[4], saved[5]}, grads[0].defined() ? grads[0] : at::zeros_like(saved[4]));
+    variable_list out(9);
+    out[0] = to.q, out[1] = to.k, out[2] = to.v;
+    return out;
+  }
+};
+
+// The kernel trusts positions.
+void check_positions(const torch::Tensor& asked, int64_t first, int64_t limit, const char* what) {
+  check(asked.scalar_type() == at::kLong && asked.dim() == 2, "a tap's ", what, " must be int64 [B, count]");
+  const int64_t count = asked.size(1);
+  check(first < 0 || first + count <= limit, "a tap asks for ", what, " up to ", first + count, " of ", limit);
+  for (int64_t b = 0; first < 0 && b < asked.size(0); ++b)
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t position = asked.data_ptr<int64_t>()[b * asked.stride(0) + i];
+      check(position < limit, "a tap asks for position ", position, " of ", limit, " ", what);
+    }
+}
 
 }  // namespace
 
 torch::Tensor attend_fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const torch::Tensor& key_mask, bool causal) {
   return AttendFunction::apply(q, k, v, key_mask, causal);
+}
+
+std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor& q, const torch::Tensor& k,
+                                                            const torch::Tensor& v, const torch::Tensor& key_mask,
+                                                            bool causal, const TapRequest& request) {
+  check(!causal || q.size(2) == k.size(2), "a tap on causal attention needs all positions at once; found ", q.size(2),
+        " queries of ", k.size(2), " keys");
+  const auto dense = [](const torch::Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); };
+  const auto rows = dense(request.rows), columns = dense(request.columns);
+  check_positions(rows, request.first_row, q.size(2), "rows"),
+      check_positions(columns, request.first_column, k.size(2), "columns");
+  const auto out =
+      TappedFunction::apply(q, k, v, key_mask, causal, rows, columns, request.first_row, request.first_column);
+  return {out[0], out[1]};
 }
 
 }  // namespace asr

@@ -11,8 +11,9 @@
 namespace asr {
 namespace {
 
-bool taps(const TapRequest* tap, size_t layer) {
-  return tap && std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer));
+const TapRequest* tap_at(size_t layer, const TapRequest* tap) {  // null where the layer is not asked for
+  if (!tap) return nullptr;
+  return std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer)) ? tap : nullptr;
 }
 
 // How often a layer draws dropout: once an expert that takes part.
@@ -43,12 +44,8 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Rot
     }
     key_mask = cache->key_mask;
   }
-  if (!config.cross && taps(tap, layer)) {
-    const int64_t group = config.heads / config.kv_heads;
-    tapped->layers.push_back(
-        attention_rows(q, group == 1 ? k : k.repeat_interleave(group, 1), key_mask, /*causal=*/true, *tap));
-  }
-  return l.o(join_heads(attend(q, k, v, key_mask, /*causal=*/true)), pass);
+  const auto* asked = config.cross ? nullptr : tap_at(layer, tap);
+  return l.o(join_heads(attend_and_tap(q, k, v, key_mask, /*causal=*/true, asked, tapped)), pass);
 }
 
 torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory,
@@ -65,8 +62,7 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
     if (cache) cache->memory_keys.push_back(k), cache->memory_values.push_back(v);
   }
   const auto all = torch::ones({k.size(0), k.size(2)}, k.options().dtype(at::kBool).requires_grad(false));
-  if (taps(tap, layer)) tapped->layers.push_back(attention_rows(q, k, all, /*causal=*/false, *tap));
-  return l.o(join_heads(attend(q, k, v, all, /*causal=*/false)), pass);
+  return l.o(join_heads(attend_and_tap(q, k, v, all, /*causal=*/false, tap_at(layer, tap), tapped)), pass);
 }
 
 // One layer whose insides are dropped. Dropout is keyed by the number of the call, so running it again from the same
@@ -79,7 +75,7 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
   for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
     for (const auto& expert : linear->experts) parameters.push_back(expert.a), parameters.push_back(expert.b);
   const auto first_call = pass.dropout ? std::make_optional(*pass.dropout) : std::nullopt;
-  const bool tapping = taps(tap, layer);
+  const bool tapping = tap_at(layer, tap) != nullptr;
   const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
   const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request](const torch::Tensor& from,
                                                                                            AdapterDropout* dropout) {

@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "nn/layer_kernels.h"
 #include "tensor/torch_compat.h"
 
@@ -130,6 +132,43 @@ struct GateFunction : torch::autograd::Function<GateFunction> {
   }
 };
 
+float share_of(const bool* mask, int64_t tokens) {
+  return 1 / static_cast<float>(std::max<int64_t>(1, std::count(mask, mask + tokens, true)));
+}
+
+// A few rows of numbers: threads would take longer to wake.
+struct MeanFunction : torch::autograd::Function<MeanFunction> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& mask) {
+    const auto from = x.stride(2) == 1 ? x : x.contiguous(), used = mask.contiguous();
+    const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2);
+    const auto out = torch::zeros({batch, width}, x.options().requires_grad(false));
+    for (int64_t b = 0; b < batch; ++b) {
+      const bool* m = used.data_ptr<bool>() + b * tokens;
+      const float* row = from.data_ptr<float>() + b * from.stride(0);
+      float *to = out.data_ptr<float>() + b * width, share = share_of(m, tokens);
+      for (int64_t t = 0; t < tokens; ++t, row += from.stride(1))
+        for (int64_t i = 0; m[t] && i < width; ++i) to[i] += row[i];
+      for (int64_t i = 0; i < width; ++i) to[i] *= share;
+    }
+    context->save_for_backward({used});
+    return out;
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    refuse_second_derivative("fused mean");
+    const auto mask = context->get_saved_variables()[0], grad = grads[0].contiguous();
+    const int64_t batch = mask.size(0), tokens = mask.size(1), width = grad.size(1);
+    const auto out = torch::empty({batch, tokens, width}, grad.options().requires_grad(false));
+    float* to = out.data_ptr<float>();
+    for (int64_t b = 0; b < batch; ++b) {
+      const bool* m = mask.data_ptr<bool>() + b * tokens;
+      const float *from = pointer(grad) + b * width, share = share_of(m, tokens);
+      for (int64_t t = 0; t < tokens; ++t, to += width)
+        for (int64_t i = 0; i < width; ++i) to[i] = m[t] ? from[i] * share : 0;
+    }
+    return {out, torch::Tensor()};
+  }
+};
+
 }  // namespace
 
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
@@ -158,6 +197,17 @@ torch::Tensor gated_silu(const torch::Tensor& gate, const torch::Tensor& up) {
 
 torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tensor& up) {
   return at::silu(gate) * up;
+}
+
+torch::Tensor mean_tokens(const torch::Tensor& x, const torch::Tensor& mask) {
+  if (!has_kernel(x) || x.numel() == 0) return mean_tokens_reference(x, mask);
+  return MeanFunction::apply(x, mask.defined() ? mask : torch::ones({x.size(0), x.size(1)}, at::kBool));
+}
+
+torch::Tensor mean_tokens_reference(const torch::Tensor& x, const torch::Tensor& mask) {
+  if (!mask.defined()) return x.mean(1);
+  const auto weight = mask.to(x.scalar_type()).unsqueeze(-1);
+  return (x * weight).sum(1) / weight.sum(1).clamp_min(1);
 }
 
 }  // namespace asr

@@ -21,4 +21,8 @@ std::pair<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x, con
 torch::Tensor gated_silu(const torch::Tensor& gate, const torch::Tensor& up);
 torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tensor& up);
 
+// Mean of x [B, T, width] over the tokens of mask [B, T], or over all without a mask; zeros where a row has none.
+torch::Tensor mean_tokens(const torch::Tensor& x, const torch::Tensor& mask = {});
+torch::Tensor mean_tokens_reference(const torch::Tensor& x, const torch::Tensor& mask = {});
+
 }  // namespace asr

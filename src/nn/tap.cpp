@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "nn/attention.h"
+#include "nn/layer_kernels.h"
+
 namespace asr {
 
 namespace {
@@ -43,6 +46,19 @@ torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, con
   const auto weights = scores.softmax(-1).gather(3, columns.view({batch, 1, 1, V}).expand({batch, heads, T, V}));
   const auto real = request.rows.ge(0).view({batch, 1, T, 1}).logical_and(request.columns.ge(0).view({batch, 1, 1, V}));
   return at::where(real, weights, torch::zeros_like(weights));
+}
+
+torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped) {
+  if (!tap) return attend(q, k, v, key_mask, causal);
+  if (has_kernel(q) && has_kernel(k) && has_kernel(v) && q.numel() > 0 && k.numel() > 0) {
+    const auto [out, rows] = attend_tapped_fused(q, k, v, key_mask, causal, *tap);
+    tapped->layers.push_back(rows);
+    return out;
+  }
+  const int64_t group = q.size(1) / k.size(1);
+  tapped->layers.push_back(attention_rows(q, group == 1 ? k : k.repeat_interleave(group, 1), key_mask, causal, *tap));
+  return attend(q, k, v, key_mask, causal);
 }
 
 }  // namespace asr

@@ -1,9 +1,11 @@
-// Looking at attention without forming it: a tap asks chosen layers for the rows of chosen query tokens. Those rows
-// alone are computed again from queries and keys, with the model's own mask, and stay differentiable.
+// Looking at attention without forming it: a tap asks chosen layers for the rows of chosen query tokens, with the
+// model's own mask and differentiable. Fused attention hands them out as it passes; elsewhere those rows alone are
+// computed again from queries and keys.
 #pragma once
 
 #include <torch/types.h>
 
+#include <utility>
 #include <vector>
 
 namespace asr {
@@ -26,5 +28,14 @@ struct TapResult {
 // see keys up to their own position.
 torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
                              const TapRequest& request);
+
+// attend() of nn/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
+// needs as many queries as keys.
+torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped);
+std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor& q, const torch::Tensor& k,
+                                                            const torch::Tensor& v, const torch::Tensor& key_mask,
+                                                            bool causal,
+                                                            const TapRequest& request);  // float32 on the CPU
 
 }  // namespace asr

@@ -19,11 +19,31 @@ void check_shapes(const torch::Tensor& attention, const torch::Tensor& weights, 
         "x", attention.size(5), " but the encoder was made for ", plane.height, "x", plane.width);
 }
 
+// The same for masks of bool on the CPU, as the training loop has them: a dozen operators on a few hundred numbers
+// would cost more than the rest of the loss.
+torch::Tensor token_weights_of_bools(const torch::Tensor& functional, const torch::Tensor& valid) {
+  const int64_t batch = valid.size(0), tokens = valid.size(1);
+  const auto f = functional.contiguous(), v = valid.contiguous();
+  const auto out = torch::empty({batch, tokens}, at::kDouble);
+  for (int64_t b = 0; b < batch; ++b) {
+    const bool *chosen = f.data_ptr<bool>() + b * tokens, *usable = v.data_ptr<bool>() + b * tokens;
+    double* weight = out.data_ptr<double>() + b * tokens;
+    int64_t count = 0, all = 0;
+    for (int64_t t = 0; t < tokens; ++t) count += chosen[t] && usable[t], all += usable[t];
+    check(all > 0, "sample ", b, " has no valid token; every sample needs at least one");
+    const double share = 1 / static_cast<double>(count > 0 ? count : all);
+    for (int64_t t = 0; t < tokens; ++t) weight[t] = usable[t] && (chosen[t] || count == 0) ? share : 0;
+  }
+  return out;
+}
+
 }  // namespace
 
 torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor& valid) {
   check(functional.dim() == 2 && functional.sizes() == valid.sizes(), "functional ", shape_text(functional.sizes()),
         " and valid ", shape_text(valid.sizes()), " must both be [B, T]");
+  const auto bools = [](const torch::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kBool; };
+  if (bools(functional) && bools(valid)) return token_weights_of_bools(functional, valid);
   for (const auto* mask : {&functional, &valid})
     check(!mask->is_floating_point() || mask->isnan().any().item<bool>() == false,
           "a token mask holds NaN; use 0 and 1");

@@ -175,9 +175,19 @@ LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::
 
 torch::Tensor geometry_loss(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
                             const torch::Tensor& text_reference) {
-  for (const auto* tensor : {&image, &text, &image_reference, &text_reference})
+  bool fused = true;
+  for (const auto* tensor : {&image, &text, &image_reference, &text_reference}) {
     check(tensor->dim() == 2 && tensor->sizes() == image.sizes(), "geometry embeddings must all be [B, E]; found ",
           shape_text(tensor->sizes()), " beside ", shape_text(image.sizes()));
+    const auto type = tensor->scalar_type();
+    fused = fused && tensor->is_cpu() && type == image.scalar_type() && (type == at::kFloat || type == at::kDouble);
+  }
+  return (fused && image.numel() > 0 ? geometry_loss_fused : geometry_loss_reference)(image, text, image_reference,
+                                                                                      text_reference);
+}
+
+torch::Tensor geometry_loss_reference(const torch::Tensor& image, const torch::Tensor& text,
+                                      const torch::Tensor& image_reference, const torch::Tensor& text_reference) {
   const auto similarity = [](const torch::Tensor& i, const torch::Tensor& q) {
     return (i / i.norm(2, 1, true)).matmul((q / q.norm(2, 1, true)).t()).log_softmax(1);
   };

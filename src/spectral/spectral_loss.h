@@ -66,8 +66,13 @@ LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tens
 // Rows must be distributions over skills: finite, >= 0, summing to 1 within 1e-3.
 void check_posterior(const torch::Tensor& posterior, SkillMode mode);
 
-// Symmetric KL between the row softmaxes of two cosine-similarity matrices; all inputs [B, E].
+// Symmetric KL between the row softmaxes of two cosine-similarity matrices; all inputs [B, E], and no gradient for the
+// references. Fused on the CPU; the plain form is for the rest and for the tests.
 torch::Tensor geometry_loss(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
                             const torch::Tensor& text_reference);
+torch::Tensor geometry_loss_reference(const torch::Tensor& image, const torch::Tensor& text,
+                                      const torch::Tensor& image_reference, const torch::Tensor& text_reference);
+torch::Tensor geometry_loss_fused(const torch::Tensor& image, const torch::Tensor& text,
+                                  const torch::Tensor& image_reference, const torch::Tensor& text_reference);
 
 }  // namespace asr

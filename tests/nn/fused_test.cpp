@@ -180,6 +180,18 @@ TEST(FusedGate, AgreesWithThePlainForm) {
   EXPECT_TRUE(at::allclose(gated_silu(far, one), gated_silu_reference(far, one), 1e-6, 1e-30));
 }
 
+TEST(FusedMean, AgreesWithThePlainForm) {
+  torch::manual_seed(10);
+  auto mask = torch::rand({3, 11}).gt(0.4);
+  mask[1].fill_(false);  // a row without tokens
+  for (const auto& used : {mask, torch::Tensor()}) {
+    const auto x = torch::randn({3, 14, 37}).requires_grad_();
+    expect_agreement([&](const Inputs& in) { return Inputs{mean_tokens(in[0].narrow(1, 2, 11), used)}; },
+                     [&](const Inputs& in) { return Inputs{mean_tokens_reference(in[0].narrow(1, 2, 11), used)}; }, {x},
+                     used.defined() ? "some tokens" : "all tokens");
+  }
+}
+
 // Three maps of one x: with an expert, plain, and with two experts of which one reads its own input.
 std::vector<LinearMap> maps_of(const Inputs& in) {
   return {{in[1], in[2], {{in[3], in[4], 0.5, {}}}},

@@ -1,6 +1,7 @@
 // Attention of one key-value head. A few query rows at a time: their scores, weights and mixed values stay in the first
 // cache, so the score matrix never exists. The backward pass forms the weights again from q, k and two kept numbers
-// a row, which was as fast as keeping them and needs no memory.
+// a row, which was as fast as keeping them and needs no memory. A tap copies chosen weights out while they are at hand
+// and adds the gradient of those copies to the pulls at their scores, so it costs next to nothing.
 #include "nn/kernel/layer_kernels.h"
 #include "nn/kernel/vec.h"
 
@@ -103,14 +104,69 @@ void soften(float* row, float top, int vectors, float* kept) {
   for (int i = 0; i < vectors * kLanes; i += kLanes) at(row + i) *= kept[1];
 }
 
+// ---- the tap: every call looks at all its rows, so they may come in any order and more than once --------------------
+
+inline int tapped_query(const AttentionTap& tap, int r) {
+  if (tap.rows[r] < 0) return -1;
+  return tap.first_row >= 0 ? tap.first_row + r : static_cast<int>(tap.rows[r]);
+}
+
+// Copies the weights of queries [t, t + rows) of one head; those from `known` on are zero and not at hand.
+void tap_weights(const AttentionTap& tap, const float* weights, int pad, int t, int rows, int known, float* out) {
+  for (int r = 0; r < tap.count; ++r) {
+    const int query = tapped_query(tap, r) - t;
+    if (query < 0 || query >= rows) continue;
+    const float* from = weights + query * pad;
+    float* to = out + r * tap.weights.row;
+    if (tap.first_column >= 0) {
+      const int near = known - tap.first_column, count = near < 0 ? 0 : near < tap.width ? near : tap.width;
+      for (int c = 0; c < count; ++c) to[c] = from[tap.first_column + c];
+      for (int c = count; c < tap.width; ++c) to[c] = 0;
+      continue;
+    }
+    for (int c = 0; c < tap.width; ++c) {
+      const int64_t column = tap.columns[c];
+      to[c] = column < 0 || column >= known ? 0 : from[column];
+    }
+  }
+}
+
+// Adds a head's gradients to the pulls of queries [t, t + rows), and weight . grad to their deltas.
+void tap_pulls(const AttentionTap& tap, int head, float* pulls, int pad, int t, int rows, int known, float* delta) {
+  for (int r = 0; r < tap.count; ++r) {
+    const int query = tapped_query(tap, r) - t;
+    if (query < 0 || query >= rows) continue;
+    const float* grad = tap.grad.at + head * tap.grad.head + r * tap.grad.row;
+    float* to = pulls + query * pad;
+    delta[query] += dot(tap.weights.at + head * tap.weights.head + r * tap.weights.row, grad, tap.width);
+    if (tap.first_column >= 0) {
+      const int near = known - tap.first_column, count = near < tap.width ? near : tap.width;
+      for (int c = 0; c < count; ++c) to[tap.first_column + c] += grad[c];
+      continue;
+    }
+    for (int c = 0; c < tap.width; ++c) {
+      const int64_t column = tap.columns[c];
+      if (column >= 0 && column < known) to[column] += grad[c];
+    }
+  }
+}
+
+void clear_padding(const AttentionTap& tap, float* out) {
+  for (int r = 0; r < tap.count; ++r)
+    if (tap.rows[r] < 0) clear(out + r * tap.weights.row, tap.width);
+}
+
+// ---- forward --------------------------------------------------------------------------------------------------------
+
 void forward_rows(const AttentionInput& in, Workspace& w, Right values, const float* q, int t, int rows, float* out,
-                  ptrdiff_t out_row, float* kept) {
+                  ptrdiff_t out_row, float* kept, float* tapped) {
   const int keys = reach(in, t + rows - 1), vectors = (keys + kLanes - 1) / kLanes;
   product<false>(w.weights, w.pad_keys, {q, in.q.row, 1}, {w.keys_across, w.pad_keys}, rows, vectors, {0, in.width});
   for (int r = 0; r < rows; ++r) {
     float* row = w.weights + r * w.pad_keys;
     soften(row, finish_scores(row, w, in.scale, reach(in, t + r), vectors), vectors, kept + 2 * r);
   }
+  if (tapped) tap_weights(*in.tap, w.weights, w.pad_keys, t, rows, keys, tapped);
   product<false>(w.whole_width ? out : w.row, w.whole_width ? out_row : w.pad_width, {w.weights, w.pad_keys, 1}, values,
                  rows, w.pad_width / kLanes, {0, keys});
   if (!w.whole_width) unpack(w.row, w.pad_width, rows, in.width, out_row, out);
@@ -122,13 +178,18 @@ void forward(const AttentionInput& in, const Rows<float>& out, float* kept, floa
   fill_bias(in, w);
   turn(in.k.at, in.k.row, in.keys, in.width, w.pad_keys, w.keys_across);
   const Right values = right_side(in.v.at, in.v.row, in.keys, in.width, w, w.values);
-  for (int g = 0; g < in.group; ++g)
+  for (int g = 0; g < in.group; ++g) {
+    float* tapped = in.tap ? in.tap->weights.at + g * in.tap->weights.head : nullptr;
+    if (tapped) clear_padding(*in.tap, tapped);
     for (int t = 0; t < in.queries; t += kTileRows) {
       const int rows = in.queries - t < kTileRows ? in.queries - t : kTileRows;
       forward_rows(in, w, values, in.q.at + g * in.q.head + t * in.q.row, t, rows, out.at + g * out.head + t * out.row,
-                   out.row, kept + 2 * (g * in.queries + t));
+                   out.row, kept + 2 * (g * in.queries + t), tapped);
     }
+  }
 }
+
+// ---- backward -------------------------------------------------------------------------------------------------------
 
 // A block of query rows in the backward pass.
 struct Block {
@@ -136,7 +197,7 @@ struct Block {
   ptrdiff_t out_row, grad_row;
   float* grad_q;
   ptrdiff_t grad_q_row;
-  int t, rows;
+  int t, rows, head;  // the head within its group
 };
 
 // Weights of some rows, and what pulls at their scores: weight * (grad . v - grad . out) * scale.
@@ -147,9 +208,11 @@ void pull_rows(const AttentionInput& in, Workspace& w, const Block& b, int first
   product<false>(weights, w.pad_keys, {b.q + first * in.q.row, in.q.row, 1}, {w.keys_across, w.pad_keys}, rows, vectors,
                  {0, in.width});
   product<false>(pulls, w.pad_keys, {grad, b.grad_row, 1}, {w.values_across, w.pad_keys}, rows, vectors, {0, in.width});
+  float along[kTileRows];
+  for (int r = 0; r < rows; ++r) along[r] = dot(grad + r * b.grad_row, b.out + (first + r) * b.out_row, in.width);
+  if (in.tap) tap_pulls(*in.tap, b.head, pulls, w.pad_keys, b.t + first, rows, keys, along);
   for (int r = 0; r < rows; ++r, weights += w.pad_keys, pulls += w.pad_keys) {
-    const float delta = dot(grad + r * b.grad_row, b.out + (first + r) * b.out_row, in.width);
-    const float *kept = b.kept + 2 * (first + r), top = kept[0], factor = kept[1];
+    const float *kept = b.kept + 2 * (first + r), top = kept[0], factor = kept[1], delta = along[r];
     finish_scores(weights, w, in.scale, reach(in, b.t + first + r), vectors);
     for (int i = 0; i < vectors * kLanes; i += kLanes) {
       const Vec p = exponential(load(weights + i) - top) * factor;
@@ -201,7 +264,7 @@ void backward(const AttentionInput& in, const Rows<const float>& out, const Rows
       backward_block(in, w, keys,
                      {in.q.at + g * in.q.head + t * in.q.row, out.at + g * out.head + t * out.row,
                       grad.at + g * grad.head + t * grad.row, kept + 2 * (g * in.queries + t), out.row, grad.row,
-                      grad_q.at + g * grad_q.head + t * grad_q.row, grad_q.row, t, rows});
+                      grad_q.at + g * grad_q.head + t * grad_q.row, grad_q.row, t, rows, g});
     }
   unpack(w.grad_keys, w.pad_width, in.keys, in.width, grad_k.row, grad_k.at);
   unpack(w.grad_values, w.pad_width, in.keys, in.width, grad_v.row, grad_v.at);

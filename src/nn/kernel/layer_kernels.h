@@ -14,6 +14,15 @@ struct Rows {
   ptrdiff_t row, head;
 };
 
+// Rows of weights that attention hands out as well (nn/tap.h), of one sample and one key-value head.
+struct AttentionTap {
+  const int64_t *rows, *columns;  // [count] queries and [width] keys; -1 gives zeros
+  int count, width;
+  int first_row, first_column;  // where not negative, rows (but for -1) and columns are the stretches that begin here
+  Rows<float> weights;          // rows of `width`: the forward pass writes them, the backward pass reads them
+  Rows<const float> grad;       // of the weights; for the backward pass
+};
+
 // One sample and one key-value head, with the `group` query heads that share it.
 struct AttentionInput {
   Rows<const float> q, k, v;
@@ -21,6 +30,7 @@ struct AttentionInput {
   int group, queries, keys, width;
   bool causal;  // query t sees keys up to keys - queries + t
   float scale;
+  const AttentionTap* tap;  // or null
 };
 
 struct AttentionKernel {
