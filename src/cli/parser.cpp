@@ -159,15 +159,16 @@ void train(const Arguments& a, const Common& common) {
     set_targets(data.train, teacher);
   }
   Progress progress("train parser", training_steps(options, data.train.size()));
-  const auto parser = train_parser(
+  auto parser = train_parser(
       data.train, data.held_out, options, static_cast<uint64_t>(a.seed),
       [&](int64_t, double loss) { progress.advance(1, fmt::format("loss {:.3f}", loss)); }, device);
   progress.finish();
+  parser.to(device);  // to be measured there
   const auto& measured = data.held_out.empty() ? data.train : data.held_out;
   const auto report = evaluate_parser(parser, measured);
   const json notes = notes_of(a, data, report);
   parser.save(a.file, {{"training", notes.dump()}});
-  const auto fresh = fresh_questions(data);
+  const auto fresh = a.sources.empty() ? fresh_questions(data) : Questions{};  // of sources all are
   if (common.json) {
     json result = to_json(report);
     result["parser"] = a.file, result["temperature"] = parser.temperature, result["training"] = notes;

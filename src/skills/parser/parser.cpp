@@ -193,7 +193,7 @@ torch::Tensor SkillParser::posterior(const std::vector<std::string>& questions, 
 
 void SkillParser::save(const std::string& path, const std::map<std::string, std::string>& notes) const {
   NamedTensors tensors;
-  for (const auto& [name, weight] : named_weights()) tensors.emplace_back(name, weight.to(at::kBFloat16));
+  for (const auto& [name, weight] : named_weights()) tensors.emplace_back(name, weight.to(at::kCPU, at::kBFloat16));
   ParserOptions options = options_;
   OptionTable table;
   table.add("parser", options);
