@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 #include "methods/method.h"
-#include "streams/world/world.h"
+#include "streams/stream.h"
 
 namespace asr {
 namespace {
@@ -30,11 +30,13 @@ void add_methods_command(CLI::App& app, Common& common) {
                 {"tiny_cross", "built in: explicit cross-attention to the visual tokens; sizes S, M, L"}},
                "backbones", common);
   });
-  app.add_subcommand("streams", "the streams that 'asr run' knows")->callback([&common] {
-    std::vector<MethodInfo> list;
-    for (const auto& s : world::streams()) list.push_back({s.name, s.summary});
-    print_list(list, "streams", common);
-  });
+  app.add_subcommand("streams",
+                     "the streams that 'asr run' knows; those without 'world' read a folder of 'asr prepare'")
+      ->callback([&common] {
+        std::vector<MethodInfo> list;
+        for (const auto& s : stream_infos()) list.push_back({s.name, s.summary});
+        print_list(list, "streams", common);
+      });
 }
 
 }  // namespace asr
