@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(g++ cmake ninja-build ccache lld pkg-config
   libtorch-dev libopenblas-dev libgloo-dev
   nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev
-  libjpeg-dev libpng-dev libgtest-dev libbenchmark-dev wordnet-base)
+  libjpeg-dev libpng-dev zlib1g-dev libgtest-dev libbenchmark-dev wordnet-base)
 case "${1:-build}" in
   build) ;;
   fuzz) packages+=(clang libclang-rt-14-dev) ;;

@@ -41,7 +41,7 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
 }
 
 std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
+  const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
 }
 

@@ -6,7 +6,7 @@
 #include "backbones/backbone.h"
 #include "cli/command.h"
 #include "methods/method.h"
-#include "streams/world/world.h"
+#include "streams/stream.h"
 
 namespace asr {
 namespace {
@@ -31,11 +31,13 @@ void add_methods_command(CLI::App& app, Common& common) {
     for (const auto& info : backbone_infos()) list.push_back({info.name, info.summary});
     print_list(list, "backbones", common);
   });
-  app.add_subcommand("streams", "the streams that 'asr run' knows")->callback([&common] {
-    std::vector<MethodInfo> list;
-    for (const auto& s : world::streams()) list.push_back({s.name, s.summary});
-    print_list(list, "streams", common);
-  });
+  app.add_subcommand("streams",
+                     "the streams that 'asr run' knows; those without 'world' read a folder of 'asr prepare'")
+      ->callback([&common] {
+        std::vector<MethodInfo> list;
+        for (const auto& s : stream_infos()) list.push_back({s.name, s.summary});
+        print_list(list, "streams", common);
+      });
 }
 
 }  // namespace asr

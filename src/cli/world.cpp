@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "io/png.h"
+#include "streams/stream.h"
 #include "streams/world/world.h"
 
 namespace asr {
@@ -38,10 +39,14 @@ const char* answer_type(const std::string& answer) {
 // One task and split in all formats; ids count up over the whole export.
 class Exporter {
  public:
-  Exporter(const Stream& stream, const Arguments& arguments, Progress& progress)
+  Exporter(const world::Stream& stream, const Arguments& arguments, Progress& progress)
       : stream_(stream), arguments_(arguments), progress_(progress) {
     make_folder(arguments.folder);
     make_folder(arguments.folder + "/images");
+  }
+
+  static std::string name_of_file(const world::Stream& stream, size_t task, Split split, bool novel) {
+    return fmt::format("{:02d}_{}_{}{}", task + 1, stream.tasks[task].name, name_of(split), novel ? "_novel" : "");
   }
 
   int64_t write(size_t task, Split split, int count, bool novel) {
@@ -73,7 +78,7 @@ class Exporter {
       rows += row.dump() + "\n";
       progress_.advance();
     }
-    const auto name = fmt::format("{:02d}_{}_{}{}", task + 1, spec.name, name_of(split), novel ? "_novel" : "");
+    const auto name = name_of_file(stream_, task, split, novel);
     const json info = {{"description", "ASR built-in world, " + stream_.name}, {"version", "1"}};
     save("questions_" + name + ".json", json{{"info", info}, {"questions", questions}}.dump());
     save("annotations_" + name + ".json", json{{"info", info}, {"annotations", annotations}}.dump());
@@ -93,14 +98,14 @@ class Exporter {
     write_file_atomically(arguments_.folder + "/" + name, text);
   }
 
-  const Stream& stream_;
+  const world::Stream& stream_;
   const Arguments& arguments_;
   Progress& progress_;
   int64_t next_id_ = 0;
 };
 
 void export_world(const Arguments& arguments, const Common& common) {
-  const Stream& chosen = stream(arguments.stream);
+  const world::Stream& chosen = world::stream(arguments.stream);
   const int counts[kSplits] = {arguments.train, arguments.val, arguments.test, arguments.tune};
   int64_t total = 0;
   for (const auto& task : chosen.tasks)
@@ -109,18 +114,26 @@ void export_world(const Arguments& arguments, const Common& common) {
   Progress progress("export " + chosen.name, total);
   Exporter exporter(chosen, arguments, progress);
   json tasks = json::array();
+  StreamOptions named;
+  named.name = chosen.name;
+  const auto described = make_stream(named);
   for (size_t t = 0; t < chosen.tasks.size(); ++t) {
-    json sizes = json::object();
-    for (int s = 0; s < kSplits; ++s) {
-      const auto split = static_cast<Split>(s);
-      if (counts[s] > 0) sizes[name_of(split)] = exporter.write(t, split, counts[s], false);
-      if (s == 1 && counts[s] > 0 && chosen.tasks[t].held_group >= 0)
-        sizes["val_novel"] = exporter.write(t, split, counts[s], true);
-    }
+    json sizes = json::object(), files = json::object();
+    const auto add = [&](Split split, bool novel, const char* size_name, const char* file_name) {
+      const int count = counts[static_cast<int>(split)];
+      if (count == 0) return;
+      sizes[size_name] = exporter.write(t, split, count, novel);
+      files[file_name] = "rows_" + Exporter::name_of_file(chosen, t, split, novel) + ".jsonl";
+    };
+    for (int s = 0; s < kSplits; ++s)
+      add(static_cast<Split>(s), false, name_of(static_cast<Split>(s)), name_of(static_cast<Split>(s)));
+    if (chosen.tasks[t].held_group >= 0) add(Split::val, true, "val_novel", "novel");
     tasks.push_back({{"name", chosen.tasks[t].name},
                      {"metric", chosen.tasks[t].metric()},
+                     {"answer_tokens", described->tasks()[t].answer_tokens},
                      {"domain", name_of(chosen.tasks[t].domain)},
-                     {"samples", sizes}});
+                     {"samples", sizes},
+                     {"files", files}});
   }
   progress.finish();
   const json index = {{"stream", chosen.name}, {"image_size", arguments.size}, {"tasks", tasks}};

@@ -90,6 +90,7 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
     SampleText kept;
     kept.id = std::move(s.id), kept.question = std::move(s.question), kept.answer = std::move(s.answer);
     kept.skill = std::move(s.skill), kept.references = std::move(s.references);
+    kept.type = std::move(s.type), kept.part = std::move(s.part);
     set.texts.push_back(std::move(kept));
   }
   if (analyser) set.posterior = analyser->posterior(questions, skills).to(model.device());

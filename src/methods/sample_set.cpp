@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "io/word_tokenizer.h"
+#include "io/resample.h"
 
 namespace asr {
 namespace {
@@ -23,6 +24,14 @@ void copy_planes(const StreamSample& sample, uint8_t* out) {
   const int64_t area = sample.height * sample.width;
   for (int64_t i = 0; i < area; ++i)
     for (int64_t c = 0; c < 3; ++c) out[c * area + i] = sample.pixels[static_cast<size_t>(i * 3 + c)];
+}
+
+// The whole picture at the size that the backbone takes.
+void fit_picture(StreamSample& sample, int64_t side) {
+  if (sample.height == side && sample.width == side) return;
+  Image8 image{sample.height, sample.width, std::move(sample.pixels)};
+  image = resize(image, side, side, ResampleFilter::Bilinear);
+  sample.height = sample.width = side, sample.pixels = std::move(image.rgb);
 }
 
 // Exceptions must not leave a parallel region; the first is kept.
@@ -73,8 +82,7 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
     error.guard([&] {
       for (int64_t i = begin; i < end; ++i) {
         auto s = sample(i);
-        check(s.height == side && s.width == side, s.id, ": image is ", s.width, "x", s.height,
-              " but the backbone takes ", side, "x", side, "; set stream.image_size=", side);
+        fit_picture(s, side);
         copy_planes(s, set.pixels.data_ptr<uint8_t>() + i * 3 * side * side);
         auto& text = encoded[static_cast<size_t>(i)];
         text.question = tokenizer.encode(s.question), text.answer = tokenizer.encode(s.answer);
@@ -82,8 +90,9 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
         check(!text.answer.empty(), s.id, ": the answer is empty");
         text.functional =
             analyser ? analyser->functional(s.question, text.question) : std::vector<bool>(text.question.size(), true);
-        set.texts[static_cast<size_t>(i)] = {std::move(s.id), std::move(s.question), std::move(s.answer),
-                                             std::move(s.skill), std::move(s.references)};
+        set.texts[static_cast<size_t>(i)] = {std::move(s.id),    std::move(s.question),   std::move(s.answer),
+                                             std::move(s.skill), std::move(s.references), std::move(s.type),
+                                             std::move(s.part)};
       }
     });
   });
@@ -231,7 +240,7 @@ SampleSet concatenate(const std::vector<SampleSet>& sets) {
 
 std::string texts_to_json(const std::vector<SampleText>& texts) {
   auto list = nlohmann::json::array();
-  for (const auto& t : texts) list.push_back({t.id, t.question, t.answer, t.skill, t.references});
+  for (const auto& t : texts) list.push_back({t.id, t.question, t.answer, t.skill, t.references, t.type, t.part});
   return list.dump();
 }
 
@@ -240,8 +249,8 @@ std::vector<SampleText> texts_from_json(const std::string& json) {
   check(list.is_array(), "stored sample texts are no list");
   std::vector<SampleText> out;
   for (const auto& t : list) {
-    check(t.is_array() && t.size() == 5, "stored sample texts are damaged");
-    out.push_back({t[0], t[1], t[2], t[3], t[4].get<std::vector<std::string>>()});
+    check(t.is_array() && t.size() == 7, "stored sample texts are damaged");
+    out.push_back({t[0], t[1], t[2], t[3], t[4].get<std::vector<std::string>>(), t[5], t[6]});
   }
   return out;
 }

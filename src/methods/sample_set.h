@@ -18,6 +18,7 @@ namespace asr {
 struct SampleText {
   std::string id, question, answer, skill;
   std::vector<std::string> references;
+  std::string type = {}, part = {};  // as in StreamSample
 };
 
 struct QuestionAnalyser;

@@ -13,8 +13,10 @@ struct StreamSample {
   std::string id, question, answer;
   std::vector<std::string> references;  // every right answer; at least `answer`
   std::string skill;                    // true skill where the stream knows it; only the mode `oracle` may use it
+  std::string type;                     // of the question, where the metric depends on it (NExT-QA); else empty
+  std::string part;                     // head, medium, tail or unseen in a long-tailed stream; else empty
   int64_t height = 0, width = 0;
-  std::vector<uint8_t> pixels;  // [height][width][3]
+  std::vector<uint8_t> pixels;  // [height][width][3], of the picture's own size
 };
 
 struct StreamTask {
@@ -39,10 +41,21 @@ class Stream {
 
 struct StreamOptions {
   std::string name = "world-10";
-  int64_t train = 1600, val = 300, image_size = 64;  // samples a task; pixels a side
-  int64_t tasks = 0;                                 // only the first so many; 0: all
+  std::string path;            // folder of a prepared stream or of a manifest; the built-in world needs none
+  int64_t train = 0, val = 0;  // samples a task. 0: all there are; 1600 and 300 of the built-in world
+  int64_t image_size = 64;     // pixels a side (built-in world)
+  int64_t tasks = 0;           // only the first so many; 0: all
 };
 
+// The world's by name, "manifest", or a benchmark prepared by 'asr prepare' ("vqav2-10", "vqav2-10:asr").
 std::unique_ptr<Stream> make_stream(const StreamOptions& options);
+std::unique_ptr<Stream> make_world_stream(const StreamOptions& options);
+std::unique_ptr<Stream> make_manifest_stream(const StreamOptions& options);
+
+struct StreamInfo {
+  std::string name, summary;
+  bool built_in = false;  // needs no files
+};
+std::vector<StreamInfo> stream_infos();
 
 }  // namespace asr

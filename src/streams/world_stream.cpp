@@ -29,6 +29,8 @@ int64_t answer_tokens(const world::Task& task) {
 class WorldStream final : public Stream {
  public:
   explicit WorldStream(const StreamOptions& options) : options_(options), world_(world::stream(options.name)) {
+    if (options_.train == 0) options_.train = 1600;
+    if (options_.val == 0) options_.val = 300;
     check(options.tasks <= static_cast<int64_t>(world_.tasks.size()), "stream.tasks=", options.tasks, " but ",
           world_.name, " has ", world_.tasks.size());
     for (const auto& task : world_.tasks) {
@@ -76,8 +78,8 @@ StreamSample to_stream_sample(const world::Sample& s, const std::string& id, int
   return out;
 }
 
-std::unique_ptr<Stream> make_stream(const StreamOptions& options) {
-  check(options.train > 0 && options.val > 0, "a stream needs training and validation samples");
+std::unique_ptr<Stream> make_world_stream(const StreamOptions& options) {
+  check(options.path.empty(), "stream.path: ", options.name, " is built in and reads no folder");
   return std::make_unique<WorldStream>(options);
 }
 

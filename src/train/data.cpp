@@ -1,10 +1,15 @@
 #include "train/data.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 
 #include "base/assets.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "io/word_tokenizer.h"
 #include "skills/functional_tokens.h"
 #include "skills/parser/parser.h"
 #include "skills/part_of_speech.h"
@@ -40,6 +45,23 @@ class Analyser final : public QuestionAnalyser {
   SkillMode mode_;
 };
 
+// A built-in tokenizer knows ASCII alone, and an answer may be longer than what is generated: such answers can be
+// trained on but never given. Said once a task and split, where there are any.
+void report_coverage(const SampleSet& set, const Backbone& model, const std::string& task, const char* split) {
+  int64_t good = 0;
+  for (const auto& text : set.texts) {
+    const auto tokens = model.tokenizer().encode(text.answer);
+    const bool known = model.image_size() == 0 ||  // sub-words can write anything
+                       std::none_of(tokens.begin(), tokens.end(),
+                                    [](const Token& token) { return token.id == WordTokenizer::kUnknown; });
+    good += known && static_cast<int64_t>(tokens.size()) < set.answer_tokens;
+  }
+  if (good == set.size()) return;
+  log_warn(fmt::format("task {}, {}: {:.1f} % of {} answers can be expressed by {} in {} tokens", task, split,
+                       100.0 * static_cast<double>(good) / static_cast<double>(set.size()), set.size(), model.name(),
+                       set.answer_tokens));
+}
+
 }  // namespace
 
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode) {
@@ -64,6 +86,7 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
                       : encode_samples(stream_.size(task, split), sample, model_, &analyser_);
     // A word is several tokens of a large vocabulary.
     set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
+    report_coverage(set, model_, stream_.tasks()[task].name, split == DataSplit::train ? "train" : "val");
     if (!packed) cache_features(set, model_);
     place = sets_.emplace(key, std::move(set)).first;
   }

@@ -44,7 +44,7 @@ TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const Sam
   }
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
-    answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references});
+    answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references, set.texts[i].type});
   auto result = evaluate_metric(metric, answered);
   out.score = result.score, out.per_sample = std::move(result.per_sample);
   return out;
@@ -57,6 +57,8 @@ void write_predictions(const std::string& path, const SampleSet& set, const Task
     nlohmann::json line = {{"question_id", text.id},       {"text", score.texts[i]}, {"answer", text.answer},
                            {"score", score.per_sample[i]}, {"skill", text.skill},    {"question", text.question}};
     if (text.references.size() > 1) line["references"] = text.references;
+    if (!text.type.empty()) line["type"] = text.type;
+    if (!text.part.empty()) line["part"] = text.part;
     lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   write_file_atomically(path, lines);

@@ -17,8 +17,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("output_dir", output_dir, "where the run is written");
   v("device", device, "cpu or cuda");
   v("stream.name", stream.name, "which stream; see 'asr streams'");
-  v("stream.train", stream.train, 1, 100000000, "training samples a task (built-in world)");
-  v("stream.val", stream.val, 1, 100000000, "validation samples a task (built-in world)");
+  v("stream.path", stream.path, "folder of a prepared stream or of a manifest; the built-in world reads none");
+  v("stream.train", stream.train, 0, 100000000, "training samples a task; 0: all (1600 of the built-in world)");
+  v("stream.val", stream.val, 0, 100000000, "validation samples a task; 0: all (300 of the built-in world)");
   v("stream.tasks", stream.tasks, 0, 1000, "only the first so many tasks; 0: all");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");

@@ -1,5 +1,6 @@
 #include "train/runner.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -10,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "io/safetensors.h"
+#include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "train/trainer.h"
 
@@ -137,10 +139,11 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");
-  const int64_t side = model->image_size();
-  const auto first = stream->sample(0, DataSplit::train, 0);
-  check(side == 0 || (first.height == side && first.width == side), "images are ", first.width, "x", first.height,
-        " but ", model->name(), " takes ", side, "; set stream.image_size=", side);
+  const auto metrics = metric_names();
+  for (const auto& task : stream->tasks())  // before hours of training
+    check(std::find(metrics.begin(), metrics.end(), task.metric) != metrics.end(), stream->name(), ": task '",
+          printable(task.name), "' is scored by '", printable(task.metric), "', which is unknown",
+          did_you_mean(task.metric, metrics));
   const auto keys = keys_of(config.run);
   for (const auto& key : keys)  // before anything is written
     check(request.resume || !exists(key.folder), key.folder,

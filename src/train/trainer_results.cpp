@@ -49,6 +49,21 @@ json skill_drift(const std::string& before, const std::string& after) {
   return out;
 }
 
+// Accuracy over all seen tasks by part of a long-tailed stream; empty where samples have none.
+json part_accuracy(const std::vector<AnalysedTask>& analysed) {
+  std::map<std::string, SkillScore> parts;
+  for (const auto& task : analysed)
+    for (size_t i = 0; i < task.set->texts.size(); ++i) {
+      if (task.set->texts[i].part.empty()) continue;
+      auto& entry = parts[task.set->texts[i].part];
+      ++entry.samples, entry.sum += task.score->per_sample[i];
+    }
+  json out = json::object();
+  for (const auto& [name, entry] : parts)
+    out[name] = {{"accuracy", 100 * entry.accuracy()}, {"samples", entry.samples}};
+  return out;
+}
+
 json number_or_null(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
@@ -156,6 +171,7 @@ void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
   if (at_.stage > 1) line["skill_drift"] = skill_drift(before, after);
+  if (auto parts = part_accuracy(analysed); !parts.empty()) line["parts"] = std::move(parts);
   log(line);
 }
 

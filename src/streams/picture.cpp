@@ -1,0 +1,89 @@
+#include "streams/picture.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "io/resample.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower_extension(const fs::path& path) {
+  auto out = path.extension().string();
+  for (auto& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+bool is_frame(const fs::path& path) {
+  const auto end = lower_extension(path);
+  return end == ".jpg" || end == ".jpeg" || end == ".png";
+}
+
+bool is_video(const fs::path& path) {
+  static constexpr std::array<const char*, 5> kVideo = {".mp4", ".avi", ".mkv", ".webm", ".mov"};
+  const auto end = lower_extension(path);
+  return std::any_of(kVideo.begin(), kVideo.end(), [&](const char* v) { return end == v; });
+}
+
+std::vector<std::string> frames_of(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (is_frame(entry.path())) out.push_back(entry.path().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void paste(const Image8& image, int64_t top, int64_t left, Image8& out) {
+  for (int64_t y = 0; y < image.height; ++y)
+    std::memcpy(&out.rgb[static_cast<size_t>(((top + y) * out.width + left) * 3)],
+                &image.rgb[static_cast<size_t>(y * image.width * 3)], static_cast<size_t>(image.width * 3));
+}
+
+}  // namespace
+
+Image8 read_picture(const std::string& path, int64_t frames) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return read_image(path);
+  const auto files = frames_of(path);
+  check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
+  const auto total = static_cast<int64_t>(files.size()), count = std::min(frames, total);
+  const auto across = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  const int64_t down = (count + across - 1) / across;
+  Image8 out;
+  int64_t height = 0, width = 0;
+  for (int64_t i = 0; i < count; ++i) {  // the middles of equal stretches
+    auto frame = read_image(files[static_cast<size_t>((2 * i + 1) * total / (2 * count))]);
+    if (i == 0) {
+      height = frame.height, width = frame.width;
+      out.height = down * height, out.width = across * width;
+      out.rgb.assign(static_cast<size_t>(out.height * out.width * 3), 0);
+    } else if (frame.height != height || frame.width != width) {
+      frame = resize(frame, height, width, ResampleFilter::Bilinear);
+    }
+    paste(frame, i / across * height, i % across * width, out);
+  }
+  return out;
+}
+
+std::string picture_problem(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (is_video(path))
+    return cat(
+        "'", path,
+        "' is a video, and this build reads folders of frames; extract them: ffmpeg -i FILE -r 1 FOLDER/%06d.jpg");
+  if (fs::is_regular_file(status)) return "";
+  if (fs::is_directory(status))
+    return frames_of(path).empty() ? cat("the folder '", path, "' holds no frames (.jpg or .png)") : "";
+  return cat("there is no image '", path, "'");
+}
+
+}  // namespace asr

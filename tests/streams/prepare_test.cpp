@@ -1,0 +1,500 @@
+#include "streams/prepare/preparation.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/atomic_file.h"
+#include "io/png.h"
+#include "streams/manifest.h"
+#include "streams/prepare/vqa_rows.h"
+#include "tests/support/files.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string picture(uint8_t value, int side = 4) {
+  return encode_png(std::vector<uint8_t>(static_cast<size_t>(side * side * 3), value).data(), side, side);
+}
+
+class Prepare : public testing::Test {
+ protected:
+  Prepare() {
+    fs::create_directories(folder_ / "in");
+    options_.source = folder_ / "in", options_.output = folder_ / "out", options_.check_images = false;
+  }
+  void save(const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(folder_ / ("in/" + name)).parent_path());
+    write_text(folder_ / ("in/" + name), text);
+  }
+  json prepare(const std::string& name) {
+    const auto colon = name.find(':');
+    options_.stream = name.substr(0, colon);
+    options_.variant = colon == std::string::npos ? "" : name.substr(colon + 1);
+    return prepare_stream(options_);
+  }
+  std::string refusal(const std::string& name) {
+    return error_of([&] { prepare(name); });
+  }
+  std::unique_ptr<Stream> open(const std::string& name) const {
+    StreamOptions options;
+    options.name = name, options.path = options_.output;
+    return make_stream(options);
+  }
+  static int64_t rows(const json& index, size_t task, const char* split) {
+    const auto& files = index["tasks"][task]["files"];
+    return files.contains(split) ? files[split]["rows"].get<int64_t>() : 0;
+  }
+  static std::string text(const json& index, size_t task, const char* member) {
+    return index["tasks"][task][member].get<std::string>();
+  }
+  static int64_t all_rows(const json& index, const char* split) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < index["tasks"].size(); ++i) sum += rows(index, i, split);
+    return sum;
+  }
+
+  // A pair of official files; `each` questions a type.
+  void save_vqa(const std::string& split, const std::vector<std::string>& types, int each, int first_image = 1) {
+    json questions = json::array(), annotations = json::array();
+    int64_t n = 0;
+    for (const auto& type : types)
+      for (int i = 0; i < each; ++i, ++n) {
+        const int64_t image = first_image + n % 40, id = image * 1000 + n;
+        questions.push_back({{"image_id", image}, {"question", type + " here?"}, {"question_id", id}});
+        json answers = json::array();
+        for (int k = 0; k < 10; ++k)
+          answers.push_back({{"answer", k < 6 ? "Yes" : "maybe"}, {"answer_confidence", "yes"}, {"answer_id", k + 1}});
+        annotations.push_back({{"question_id", id},
+                               {"image_id", image},
+                               {"question_type", type},
+                               {"answer_type", "other"},
+                               {"multiple_choice_answer", "Yes"},
+                               {"answers", answers}});
+      }
+    std::reverse(annotations.begin(), annotations.end());
+    save("v2_OpenEnded_mscoco_" + split + "2014_questions.json",
+         json{{"info", {{"year", 2017}}}, {"questions", questions}}.dump());
+    save("v2_mscoco_" + split + "2014_annotations.json", json{{"annotations", annotations}, {"info", {}}}.dump());
+  }
+  void save_both() {
+    const std::vector<std::string> types = {"what is the", "where is the", "is the",       "does the",  "how many",
+                                            "is the man",  "what color",   "what kind of", "what time", "why"};
+    save_vqa("train", types, 12), save_vqa("val", types, 8);
+  }
+
+  TemporaryFolder folder_;
+  PrepareOptions options_;
+};
+
+TEST(VqaTasks, EveryOfficialTypeHasATask) {
+  const auto path = shared_data() + "/data/vqacl/mscoco_question_types.txt";
+  if (!fs::exists(path)) GTEST_SKIP() << "no reference data at " << path << "; set ASR_TEST_DATA";
+  std::ifstream in(path);
+  int count = 0;
+  for (std::string line; std::getline(in, line) && !line.empty(); ++count) EXPECT_GE(vqacl_task_of(line), 0) << line;
+  EXPECT_EQ(count, 65);
+  EXPECT_EQ(vqacl_task_of("who knows"), -1);
+}
+
+TEST_F(Prepare, Vqav2InTenTypes) {
+  save_both();
+  options_.tune_images = 10;
+  const auto index = prepare("vqav2-10");
+  ASSERT_EQ(index["tasks"].size(), 10u);
+  EXPECT_EQ(text(index, 4, "name"), "count");
+  EXPECT_EQ(all_rows(index, "train"), 120);
+  EXPECT_EQ(all_rows(index, "val") + all_rows(index, "tune"), 80);
+  EXPECT_EQ(all_rows(index, "tune"), 20);  // 80 questions on 40 images
+  EXPECT_EQ(prepared_table(index).back().back(), "differs by 657911");
+  EXPECT_FALSE(counts_agree(index));
+
+  const auto stream = open("vqav2-10:vqacl");
+  EXPECT_EQ(stream->tasks()[6].metric, "vqa");
+  EXPECT_EQ(stream->size(0, DataSplit::train), 12);
+  EXPECT_CONTAINS(error_of([&] { open("vqav2-10:asr"); }), "holds vqav2-10:vqacl, not vqav2-10:asr");
+  EXPECT_CONTAINS(error_of([&] { open("coin"); }), "is no prepared coin but vqav2-10");
+  EXPECT_CONTAINS(error_of([&] { stream->sample(0, DataSplit::train, 0); }), "there is no image");
+
+  // No tuning image is in val.
+  std::map<std::string, std::string> where;
+  for (const auto& task : index["tasks"])
+    for (const char* split : {"val", "tune"})
+      if (task["files"].contains(split))
+        read_records(folder_ / "out/" + task["files"][split]["path"].get<std::string>(), [&](const FileRecord& r) {
+          const auto image = r.value["image"].get<std::string>();
+          EXPECT_EQ(where.emplace(image, split).first->second, split);
+          EXPECT_EQ(r.value["references"].size(), 10u);
+          EXPECT_EQ(r.value["answer"].get<std::string>(), "yes");
+        });
+
+  EXPECT_TRUE(prepare("vqav2-10").contains("already_complete"));
+  options_.seed = 1;
+  EXPECT_CONTAINS(refusal("vqav2-10"), "with other options");
+}
+
+TEST_F(Prepare, TheRulesOfTheReleasedPreparation) {
+  save_vqa("train",
+           {"how many", "what color is the", "where is the", "is this more", "what kind of", "what is he doing",
+            "is there a", "which sign", "what is the", "why"},
+           4);
+  save_vqa("val",
+           {"how many", "what Colour", "is he sitting", "same", "what size", "are they riding", "does the",
+            "what letter", "who is", "can you"},
+           4);
+  options_.tune_images = 0;
+  const auto index = prepare("vqav2-10:asr");
+  const std::vector<std::string> names = {"count",    "color",     "locate", "comparison", "attribute",
+                                          "activity", "existence", "read",   "object",     "other"};
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(text(index, i, "name"), names[i]);
+    EXPECT_EQ(rows(index, i, "val"), 4) << names[i];
+    EXPECT_EQ(rows(index, i, "train"), 4) << names[i];
+  }
+}
+
+TEST_F(Prepare, BadRowsAreNamedOrSkippedAndListed) {
+  save_both();
+  options_.tune_images = 0;
+  const auto path = "v2_mscoco_val2014_annotations.json";
+  auto top = json::parse(read_text(folder_ / cat("in/", path)));
+  auto& list = top["annotations"];
+  const auto id = [&](size_t i) { return list[i]["question_id"].get<int64_t>(); };
+  const auto second = id(2), third = id(3), fourth = id(5);
+  list[2].erase("answers"), list[3]["question_id"] = 77, list[4] = list[0], list[5]["question_type"] = "odd";
+  save(path, top.dump(1));
+  EXPECT_CONTAINS(refusal("vqav2-10"), cat("id '", second, "': has no answers; --skip-bad"));
+  EXPECT_CONTAINS(refusal("vqav2-10"), "annotations.json:");
+
+  options_.skip_bad = true, options_.output = folder_ / "out2";
+  const auto index = prepare("vqav2-10");
+  EXPECT_EQ(all_rows(index, "val"), 80 - 4);
+  // Two annotations without a question of theirs leave two questions without an annotation.
+  int64_t skipped = 0;
+  for (const auto& count : index["skipped"]) skipped += count.get<int64_t>();
+  EXPECT_EQ(skipped, 6);
+  const auto lines = read_text(folder_ / "out2/skipped/02.jsonl");
+  EXPECT_CONTAINS(lines, cat("\"id\":\"", third, "\""));
+  EXPECT_CONTAINS(lines, "the question has no annotation");
+  EXPECT_CONTAINS(lines, "no question has this id");
+  EXPECT_CONTAINS(lines, "the id stands twice");
+  EXPECT_CONTAINS(lines, cat("\"id\":\"", fourth, "\""));
+  EXPECT_CONTAINS(lines, "question_type 'odd' is none of the 65");
+
+  options_.check_images = true, options_.skip_bad = false, options_.output = folder_ / "out3";
+  EXPECT_CONTAINS(refusal("vqav2-10"), "there is no image");
+}
+
+TEST_F(Prepare, AnInterruptedPreparationGoesOn) {
+  save_both();
+  options_.tune_images = 0;
+  const auto val = folder_ / "in/v2_mscoco_val2014_annotations.json";
+  const auto whole = read_text(val);
+  write_text(val, whole.substr(0, whole.size() / 2));
+  EXPECT_CONTAINS(refusal("vqav2-10"), "not valid JSON");
+  EXPECT_FALSE(fs::exists(folder_ / "out/stream.json"));
+  const auto done = folder_ / "out/01-recognition/train.jsonl";
+  const auto time = fs::last_write_time(done);
+  write_text(folder_ / "out/01-recognition/val.jsonl.tmp-1", "left by a kill");
+  write_text(val, whole);
+  const auto index = prepare("vqav2-10");
+  EXPECT_EQ(fs::last_write_time(done), time);
+  EXPECT_EQ(all_rows(index, "val"), 80);
+  EXPECT_FALSE(fs::exists(folder_ / "out/01-recognition/val.jsonl.tmp-1"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/progress.json"));
+  write_text(done, read_text(done) + "\n");
+  EXPECT_CONTAINS(error_of([&] { open("vqav2-10"); }), "has changed since it was prepared");
+}
+
+TEST_F(Prepare, FoldersOfOthersAreLeftAlone) {
+  save_both();
+  fs::create_directories(folder_ / "out");
+  write_text(folder_ / "out/mine.txt", "mine");
+  EXPECT_CONTAINS(refusal("vqav2-10"), "is not empty and no preparation of ours");
+  options_.output = folder_ / "new";
+  EXPECT_CONTAINS(refusal("vqav2-10:odd"), "has no variant 'odd'");
+  EXPECT_CONTAINS(refusal("vqav-10"), "did you mean 'vqav2-10'");
+  options_.strict = true;
+  EXPECT_CONTAINS(refusal("vqav2-10"), "counts differ");
+}
+
+TEST_F(Prepare, VqaclGroupsAndNovelComposition) {
+  json map = json::object();
+  const auto image = [](int i) { return cat("COCO_val2014_", i); };
+  for (int i = 0; i < 10; ++i) map[image(i)] = std::vector<int>{58, 19, 60, 35, 45}[static_cast<size_t>(i % 5)];
+  map[image(10)] = 85;
+  save("ImgId_cate_map.json", map.dump());
+  for (const char* split : {"train", "val", "test"})
+    for (size_t task = 0; task < 10; ++task) {
+      json list = json::array();
+      for (int i = 0; i < 12; ++i)
+        list.push_back({{"question_id", 1000 * static_cast<int>(task) + i},
+                        {"img_id", image(i)},
+                        {"sent", "what?"},
+                        {"label", {{"dog", 1.0}, {"puppy", 0.6}}},
+                        {"question_type", "what"},
+                        {"answer_type", "other"}});
+      save(cat("Partition_Q/karpathy_", split, "_q_", vqacl_tasks()[task], ".json"), list.dump());
+    }
+  const auto standard = prepare("vqacl");
+  EXPECT_EQ(rows(standard, 3, "train"), 10);
+  EXPECT_EQ(rows(standard, 3, "val"), 10);
+  EXPECT_EQ(rows(standard, 3, "tune"), 10);
+  EXPECT_EQ(rows(standard, 3, "novel"), 0);
+  EXPECT_EQ(standard["dropped"]["category outside the five groups, as released"], 30);
+  EXPECT_EQ(standard["dropped"]["image without a category"], 30);
+  EXPECT_EQ(standard["details"]["inner_order"]["causal"].get<std::string>(), "3 2 1 4 5");
+
+  options_.output = folder_ / "novel", options_.held_out = "G2";
+  const auto novel = prepare("vqacl");
+  EXPECT_EQ(rows(novel, 0, "train"), 10);
+  EXPECT_EQ(rows(novel, 0, "novel"), 0);
+  EXPECT_EQ(rows(novel, 1, "train"), 8);
+  EXPECT_EQ(rows(novel, 1, "val"), 8);
+  EXPECT_EQ(rows(novel, 1, "novel"), 2);
+  EXPECT_TRUE(open("vqacl")->tasks()[1].novel);
+  EXPECT_FALSE(open("vqacl")->tasks()[0].novel);
+  options_.held_out = "G0", options_.output = folder_ / "none";
+  EXPECT_CONTAINS(refusal("vqacl"), "use G1 to G5");
+}
+
+TEST_F(Prepare, NextqaFromCsv) {
+  const std::string head = ",video,frame_count,width,height,question,answer,qid,type,bigCate\n";
+  for (const char* part : {"train", "val", "test"}) {
+    std::string lines = "\xef\xbb\xbf" + head;
+    int n = 0;
+    for (const char* type : {"CW", "TN", "TP", "TC", "DL", "DB", "DC", "DO", "CH"})
+      for (int i = 0; i < 2; ++i, ++n)
+        lines += cat(n, ",", 100 + n, ",90,4,4,\"why, he\nasked\",yes,", i, ",", type, ",", i == 0 ? 50 : 54, "\r\n");
+    save(cat(part, ".csv"), lines);
+  }
+  const auto index = prepare("vqacl:nextqa");
+  EXPECT_EQ(rows(index, 1, "train"), 2);
+  EXPECT_EQ(all_rows(index, "tune"), 16);
+  EXPECT_EQ(index["dropped"].size(), 1u);  // TP
+  EXPECT_EQ(text(index, 5, "metric"), "wups");
+  options_.output = folder_ / "novel", options_.held_out = "G1";
+  const auto novel = prepare("vqacl:nextqa");
+  EXPECT_EQ(rows(novel, 2, "novel"), 1);
+  EXPECT_EQ(rows(novel, 2, "train"), 1);
+  save("train.csv", head + "0,,90,4,4,q,a,1,CW,50\n");
+  options_.output = folder_ / "bad";
+  EXPECT_CONTAINS(refusal("vqacl:nextqa"), "train.csv:2:1: has no video and qid");
+}
+
+TEST_F(Prepare, TheLongTailIsWhatTheRuleSays) {
+  // Ten answers with 100 rows each become 100 * 100^(-j/9).
+  const std::vector<size_t> tasks = {0, 1, 3, 4, 5, 6, 7, 8, 9};
+  for (const char* split : {"train", "test"})
+    for (const size_t task : tasks) {
+      json list = json::array();
+      for (int i = 0; i < 1000; ++i)
+        list.push_back({{"question_id", 10000 * static_cast<int>(task) + i},
+                        {"img_id", cat("COCO_val2014_", i)},
+                        {"sent", "what?"},
+                        {"label", {{cat("answer ", i % 10), 1.0}}},
+                        {"question_type", "what"}});
+      list.push_back(
+          {{"question_id", 999999}, {"img_id", "COCO_val2014_1"}, {"sent", "what?"}, {"label", {{"rare", 1.0}}}});
+      save(cat(split, "_q_", vqacl_tasks()[task], ".json"), list.dump());
+    }
+  const auto index = prepare("clt-vqa");
+  ASSERT_EQ(index["tasks"].size(), 9u);
+  EXPECT_EQ(text(index, 1, "name"), "count");
+  EXPECT_EQ(rows(index, 0, "train"), 100 + 59 + 35 + 21 + 12 + 7 + 4 + 2 + 1 + 1);
+  EXPECT_EQ(rows(index, 0, "val"), 1001);
+  const auto& detail = index["details"]["train of recognition"];
+  EXPECT_EQ(detail["head"], 100 + 59 + 35 + 21);
+  EXPECT_EQ(detail["medium"], 12 + 7 + 4);
+  EXPECT_EQ(detail["tail"], 2 + 1 + 1);
+  EXPECT_EQ(index["details"]["val of count"]["unseen"], 1);
+  EXPECT_EQ(index["details"]["val of count"]["head"], 400);
+  EXPECT_EQ(index["dropped"]["training rows above the long tail"], 9 * (1001 - 242));
+  const auto first = read_text(folder_ / "out/01-recognition/train.jsonl");
+  options_.output = folder_ / "again";
+  prepare("clt-vqa");
+  EXPECT_EQ(first, read_text(folder_ / "again/01-recognition/train.jsonl"));
+  options_.output = folder_ / "other", options_.seed = 5;
+  prepare("clt-vqa");
+  EXPECT_NE(first, read_text(folder_ / "other/01-recognition/train.jsonl"));
+}
+
+json turn_rows(int count, const std::string& answer) {
+  json list = json::array();
+  for (int i = 0; i < count; ++i)
+    list.push_back(
+        {{"id", cat("r", i)},
+         {"image", cat("./pictures/", i, ".jpg")},
+         {"conversations", {{{"from", "human"}, {"value", "<image>\nWhat?"}}, {{"from", "gpt"}, {"value", answer}}}}});
+  return list;
+}
+
+json test_rows(int count, const std::string& answer) {
+  json list = json::array();
+  for (int i = 0; i < count; ++i)
+    list.push_back({{"question_id", i}, {"image", cat("pictures/", i, ".jpg")}, {"text", "What?"}, {"answer", answer}});
+  return list;
+}
+
+TEST_F(Prepare, CoinInEightStages) {
+  for (const char* task : {"ScienceQA", "TextVQA", "ImageNet", "GQA", "VizWiz", "Grounding", "VQAv2", "OCRVQA"}) {
+    const auto root = cat("Instructions_Original/", task, "/");
+    auto train = turn_rows(3, "B"), test = test_rows(2, "B");
+    if (std::string(task) == "ScienceQA") train[1].erase("image");
+    if (std::string(task) == "Grounding") test[0]["answer_bbox"] = "[0.1, 0.2, 0.3, 0.4]";
+    save(root + "train.json", train.dump()), save(root + "test.json", test.dump());
+  }
+  json answers = json::array();
+  for (int i = 0; i < 10; ++i) answers.push_back(cat("said ", i));
+  save("Instructions_Original/TextVQA/TextVQA_0.5.1_val.json",
+       json{{"data", {{{"question_id", 0}, {"answers", answers}}, {{"question_id", 1}, {"answers", answers}}}}}.dump());
+  const auto index = prepare("coin");
+  ASSERT_EQ(index["tasks"].size(), 8u);
+  EXPECT_EQ(text(index, 7, "metric"), "exact_ocrvqa");
+  EXPECT_EQ(text(index, 5, "metric"), "iou50");
+  EXPECT_CONTAINS(read_text(folder_ / "out/06-Grounding/val.jsonl"), "\"references\":[\"[0.1, 0.2, 0.3, 0.4]\"]");
+  EXPECT_CONTAINS(read_text(folder_ / "out/02-TextVQA/val.jsonl"), "\"said 9\"");
+  EXPECT_CONTAINS(read_text(folder_ / "out/01-ScienceQA/train.jsonl"),
+                  "{\"id\":\"r0\",\"image\":\"pictures/0.jpg\",\"question\":\"What?\",\"answer\":\"B\"}");
+  const auto sample = open("coin")->sample(0, DataSplit::train, 1);  // no image: a black one
+  EXPECT_EQ(sample.pixels, std::vector<uint8_t>(64 * 64 * 3, 0));
+
+  options_.native = true, options_.output = folder_ / "native";
+  EXPECT_EQ(text(prepare("coin"), 2, "metric"), "contains_coin");
+  options_.output = folder_ / "other";
+  auto twice = turn_rows(3, "B");
+  twice[2]["id"] = "r1";
+  save("Instructions_Original/GQA/train.json", twice.dump());
+  EXPECT_CONTAINS(refusal("coin"), "id 'r1': the id stands twice");
+  options_.number_rows = true, options_.output = folder_ / "numbered";
+  EXPECT_EQ(rows(prepare("coin"), 3, "train"), 3);
+  EXPECT_CONTAINS(refusal("coin:diverse"), "other");
+  options_.output = folder_ / "diverse";
+  EXPECT_EQ(rows(prepare("coin:original"), 0, "val"), 2);
+}
+
+TEST_F(Prepare, UcitInSixStages) {
+  for (const char* task : {"ImageNet-R", "ArxivQA", "VizWiz", "IconQA", "CLEVR", "Flickr30k"}) {
+    const std::string name = task, root = "instructions/" + name + "/";
+    const auto train = name == "ArxivQA" || name == "CLEVR" ? "train_4w.json"
+                       : name == "Flickr30k"                ? "train_brief_4w.json"
+                                                            : "train.json";
+    save(root + train, turn_rows(3, "a cat").dump()), save(root + "test_3000.json", test_rows(2, "a cat").dump());
+    save(root + "val_coco_type_3000.json", json{{"images", {{{"id", 1}}, {{"id", 2}}}},
+                                                {"annotations",
+                                                 {{{"image_id", 1}, {"id", 1}, {"caption", "one"}},
+                                                  {{"image_id", 2}, {"id", 2}, {"caption", "two"}},
+                                                  {{"image_id", 2}, {"id", 3}, {"caption", "three"}}}}}
+                                               .dump());
+  }
+  const auto index = prepare("ucit");
+  EXPECT_EQ(index["tasks"].size(), 6u);
+  EXPECT_EQ(prepared_table(index)[3].back(), "differs by 2998");
+  const auto lines = read_text(folder_ / "out/06-Flickr30k/val.jsonl");
+  EXPECT_CONTAINS(lines, "\"references\":[\"one\"]");
+  EXPECT_CONTAINS(lines, "\"references\":[\"two\",\"three\"]");
+}
+
+TEST_F(Prepare, AUsersFolderAsItIs) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    save(cat("p", i, ".png"), picture(static_cast<uint8_t>(i)));
+    lines += json{{"id", i}, {"image", cat("p", i, ".png")}, {"question", "how dark?"}, {"answer", i}}.dump() + "\r\n";
+  }
+  save("b second.jsonl", lines);
+  save("a first.train.jsonl", lines), save("a first.val.jsonl", lines.substr(0, lines.find('\n') + 1));
+  StreamOptions options;
+  options.name = "manifest", options.path = folder_ / "in";
+  const auto stream = make_stream(options);
+  ASSERT_EQ(stream->tasks().size(), 2u);
+  EXPECT_EQ(stream->tasks()[0].name, "a first");
+  EXPECT_EQ(stream->size(0, DataSplit::train), 40);
+  EXPECT_EQ(stream->size(0, DataSplit::val), 1);
+  const int64_t val = stream->size(1, DataSplit::val);
+  EXPECT_EQ(val + stream->size(1, DataSplit::train), 40);
+  EXPECT_GT(val, 2);
+  EXPECT_LT(val, 16);
+  const auto sample = stream->sample(0, DataSplit::train, 7);
+  EXPECT_EQ(sample.answer, "7");
+  EXPECT_EQ(sample.references, std::vector<std::string>{"7"});
+  EXPECT_EQ(sample.height, 4);
+  EXPECT_EQ(sample.pixels, std::vector<uint8_t>(48, 7));
+
+  options.train = 5;
+  const auto cut = make_stream(options), again = make_stream(options);
+  EXPECT_EQ(cut->size(0, DataSplit::train), 5);
+  EXPECT_EQ(cut->sample(0, DataSplit::train, 2).id, again->sample(0, DataSplit::train, 2).id);
+  EXPECT_NE(cut->fingerprint(), stream->fingerprint());
+
+  options_.check_images = true;
+  const auto index = prepare("manifest");
+  EXPECT_EQ(rows(index, 1, "val"), val);
+  EXPECT_EQ(open("manifest")->sample(1, DataSplit::val, 0).question, "how dark?");
+}
+
+TEST_F(Prepare, BadRowsOfAUser) {
+  const auto run = [&](const std::string& text) {
+    save("t.jsonl", text);
+    StreamOptions options;
+    options.name = "manifest", options.path = folder_ / "in";
+    return error_of([&] { make_stream(options); });
+  };
+  save("p.png", picture(3));
+  const std::string good = "{\"id\":1,\"image\":\"p.png\",\"question\":\"q\",\"answer\":\"a\"}\n";
+  EXPECT_CONTAINS(run(good + "{\"id\":2,\n"), "t.jsonl:2: not valid JSON");
+  EXPECT_CONTAINS(run(good + good), "t.jsonl:2: id '1': the id stands twice");
+  EXPECT_CONTAINS(run(good + "{\"id\":2,\"image\":\"p.png\",\"question\":\"q\"}"), "t.jsonl:2: id '2': has no answer");
+  EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"no.png\",\"question\":\"q\",\"answer\":\"a\"}"), "there is no image");
+  EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"v.mp4\",\"question\":\"q\",\"answer\":\"a\"}"), "extract them: ffmpeg");
+  EXPECT_CONTAINS(run("[1]\n"), "t.jsonl:1: is a JSON array, not an object");
+  save("t.jsonl", good + "{\"id\":2,\n" + good);
+  options_.check_images = options_.skip_bad = true;
+  EXPECT_CONTAINS(refusal("manifest"), "gives no rows for task t");  // one good row cannot be split
+  EXPECT_CONTAINS(error_of([&] {
+                    StreamOptions options;
+                    options.name = "manifest";
+                    make_stream(options);
+                  }),
+                  "stream.path is not set");
+}
+
+TEST_F(Prepare, AFolderOfFramesIsAPicture) {
+  for (int i = 0; i < 8; ++i) save(cat("video/", i, ".png"), picture(static_cast<uint8_t>(10 * i), i == 3 ? 8 : 4));
+  const std::string row = "\"image\":\"video\",\"question\":\"q\",\"answer\":\"a\"}\n";
+  save("t.train.jsonl", "{\"id\":1," + row), save("t.val.jsonl", "{\"id\":2," + row);
+  StreamOptions options;
+  options.name = "manifest", options.path = folder_ / "in";
+  const auto sample = make_stream(options)->sample(0, DataSplit::train, 0);
+  EXPECT_EQ(sample.height, 8);
+  EXPECT_EQ(sample.width, 8);
+  EXPECT_EQ(sample.pixels[0], 10);              // the second of eight, in the first quarter
+  EXPECT_EQ(sample.pixels[4 * 3], 30);          // shrunk to the size of the first
+  EXPECT_EQ(sample.pixels[4 * 8 * 3], 50);      // below
+  EXPECT_EQ(sample.pixels[8 * 8 * 3 - 1], 70);  // the last
+}
+
+// Real files of others: every question finds a task, and NExT-QA's counts are the published ones.
+TEST_F(Prepare, FilesOfTheBenchmarks) {
+  const auto data = shared_data() + "/data/";
+  if (!fs::exists(data)) GTEST_SKIP() << "no reference data at " << data << "; set ASR_TEST_DATA";
+  for (const char* split : {"train", "val"}) {
+    fs::create_symlink(data + "vqav2_subset/vqa_questions_train.json.gz",
+                       folder_ / cat("in/v2_OpenEnded_mscoco_", split, "2014_questions.json.gz"));
+    fs::create_symlink(data + "vqav2_subset/vqa_annotatons_train.json.gz",
+                       folder_ / cat("in/v2_mscoco_", split, "2014_annotations.json.gz"));
+    fs::create_symlink(data + "nextqa_oe/" + split + ".csv.gz", folder_ / cat("in/", split, ".csv.gz"));
+  }
+  const auto index = prepare("vqav2-10");
+  EXPECT_EQ(all_rows(index, "train"), 48061);
+  EXPECT_EQ(all_rows(index, "val") + all_rows(index, "tune"), 48061);
+  options_.output = folder_ / "next";
+  const auto next = prepare("vqacl:nextqa");
+  for (const auto& row : prepared_table(next))
+    EXPECT_NE(row.back().compare(0, 7, "differs"), 0) << row[0] << row.back();
+}
+
+}  // namespace
+}  // namespace asr

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Turns easy-VQA, ShapeWorld and VQA-RAD, as their authors ship them, into folders for the stream `manifest`.
+
+usage: tools/other_data.py easy-vqa FOLDER OUT      FOLDER holds train/questions.json and train/images
+       tools/other_data.py shapeworld FOLDER OUT    FOLDER holds TYPE.jsonl and TYPE/world-N.png
+       tools/other_data.py vqa-rad FOLDER OUT       FOLDER holds questions.json and images
+
+OUT gets stream.json and one JSON-lines file a stage; images stay where they are. `asr` splits by image.
+"""
+import json
+import os
+import sys
+
+
+def save(out, images, stages, metric, answer_tokens):
+    os.makedirs(out, exist_ok=True)
+    tasks = []
+    for name, rows in stages:
+        with open(os.path.join(out, name + ".jsonl"), "w") as file:
+            for row in rows:
+                file.write(json.dumps(row) + "\n")
+        tasks.append({"name": name, "files": {"train": name + ".jsonl"}})
+    index = {"stream": "manifest", "metric": metric, "answer_tokens": answer_tokens, "images": os.path.abspath(images), "tasks": tasks}
+    with open(os.path.join(out, "stream.json"), "w") as file:
+        json.dump(index, file, indent=1)
+    for name, rows in stages:
+        print(f"{name}: {len(rows)} rows")
+
+
+def easy_vqa(folder, out):
+    """Three stages by kind of answer: shape, color, yes/no."""
+    colors = set("red green blue black gray teal brown yellow".split())
+    stages = {"shape": [], "color": [], "yes-no": []}
+    for n, (question, answer, image) in enumerate(json.load(open(os.path.join(folder, "train/questions.json")))):
+        kind = "yes-no" if answer in ("yes", "no") else "color" if answer in colors else "shape"
+        stages[kind].append({"id": n, "image": f"{image}.png", "question": question, "answer": answer})
+    save(out, os.path.join(folder, "train/images"), list(stages.items()), "exact", 8)
+
+
+def shapeworld(folder, out):
+    """Five stages by family of statements; a statement is asked whether it is true."""
+    families = ["existential", "quantification", "relational", "logical", "selection"]
+    stages = {name: [] for name in families}
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".jsonl"):
+            continue
+        for n, line in enumerate(open(os.path.join(folder, file))):
+            row = json.loads(line)
+            stages[next(f for f in families if file.startswith(f))].append(
+                {"id": f"{row['type']}-{n}", "image": row["image"], "question": "is it true that " + row["statement"].rstrip(" .") + "?",
+                 "answer": "yes" if row["agreement"] >= 0.5 else "no"})
+    save(out, folder, [(f, stages[f]) for f in families], "exact", 8)
+
+
+def vqa_rad(folder, out):
+    """Four stages by type of question: presence, what kind of picture (plane, modality, organ), where, and the rest."""
+    groups = {"PRES": "presence", "PLANE": "picture", "MODALITY": "picture", "ORGAN": "picture", "POS": "position"}
+    stages = {"presence": [], "picture": [], "position": [], "other": []}
+    for row in json.load(open(os.path.join(folder, "questions.json"))):
+        kind = groups.get(row["question_type"].split(",")[0].strip(), "other")
+        stages[kind].append({"id": row["qid"], "image": row["image_name"], "question": row["question"], "answer": row["answer"]})
+    save(out, os.path.join(folder, "images"), list(stages.items()), "exact", 24)
+
+
+def main():
+    known = {"easy-vqa": easy_vqa, "shapeworld": shapeworld, "vqa-rad": vqa_rad}
+    if len(sys.argv) != 4 or sys.argv[1] not in known:
+        sys.exit(__doc__)
+    known[sys.argv[1]](sys.argv[2], sys.argv[3])
+
+
+main()
