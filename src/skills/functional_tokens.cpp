@@ -282,7 +282,7 @@ class Reader {
     if (has(i, kDeterminer | kPronoun | kStop | kWh | kAuxiliary | kNumeral)) return false;
     if (has(i, kRelation | kComparative)) return false;
     // "the dog runs": an ending that may be a verb's ends the noun phrase before it.
-    if (has(i, kNoun) && has(i, kPlural) && i > auxiliary_ && i < scope_end_) return true;
+    if (has(i, kNoun) && has(i, kPlural) && ((i > auxiliary_ && i < scope_end_) || after_determiner(i))) return true;
     return !has(i, kVerb) || (has(i, kNoun | kAttribute) && !has(i, kPlural));
   }
 

@@ -61,6 +61,21 @@ TEST(WordNet, BaseFormsByExceptionAndByRule) {
   EXPECT_TRUE(net.base_forms(std::string(100000, 's'), WordClass::noun).empty());
 }
 
+TEST(WordNet, UsesAreSummedOverSenses) {
+  const TinyDictionary dictionary;
+  EXPECT_EQ(WordNet(dictionary.path()).uses("dog", WordClass::noun), 0);  // no file of counts
+  write_text(dictionary.folder() / "cntlist.rev",
+             "dog%1:05:00:: 1 42\ndog%1:05:01:: 2 8\ndog%2:38:00:: 1 2\ndoggy%3:00:00:: 1 5\ndoggy%5:00:00:x:00 2 "
+             "4\nfox%1 1 a\n");
+  const WordNet net(dictionary.path());
+  EXPECT_EQ(net.uses("dog", WordClass::noun), 50);
+  EXPECT_EQ(net.uses("dog", WordClass::verb), 2);
+  EXPECT_EQ(net.uses("dog", WordClass::adverb), 0);
+  EXPECT_EQ(net.uses("doggy", WordClass::adjective), 9);
+  EXPECT_EQ(net.uses("zebra", WordClass::noun), 0);
+  EXPECT_EQ(net.uses("", WordClass::noun), 0);
+}
+
 TEST(WordNet, BadDictionariesAreNamed) {
   EXPECT_CONTAINS(error_of([] { WordNet("/nonexistent"); }), "install the package wordnet-base, or set ASR_WORDNET");
   const TinyDictionary dictionary;

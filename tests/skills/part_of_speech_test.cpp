@@ -52,7 +52,7 @@ TEST(PartOfSpeech, ContextChoosesAmongWordNetsClasses) {
         "*Is* the *dog* *tied* to the *suitcase*?", "*Is* the *boy* *skating* *in* a designated skating *area*?",
         "*what* does the *cat* *do* *when* the *man* *dangles* the *object*",
         "*Is* there *frozen* *water* in the picture?", "*Does* the *dog* *need* a *break*?",
-        "*Is* the *skier* *skiing*?"}) {
+        "*Is* the *skier* *skiing*?", "*how* *many* red *circles* are there?"}) {
     std::string plain = expected;
     plain.erase(std::remove(plain.begin(), plain.end(), '*'), plain.end());
     EXPECT_EQ(starred(plain, lexicon), expected);

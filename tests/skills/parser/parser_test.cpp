@@ -3,6 +3,7 @@
 #include <set>
 
 #include "skills/parser/training.h"
+#include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
 #include "streams/world/labelled.h"
 #include "tensor/tensor_io.h"
@@ -213,6 +214,19 @@ TEST(Calibration, ReportCountsByHand) {
   EXPECT_EQ(report.confusions[0].count, 1);
   EXPECT_EQ(report.skills[0].count, 2);
   EXPECT_EQ(report.skills[1].correct, 1);
+}
+
+// So that results on the world do not depend on whether WordNet is installed.
+TEST(FunctionalWords, OfTheWorldAreTheSameWithWordNet) {
+  use_lexicon(LexiconChoice::automatic);
+  if (!question_lexicon()) GTEST_SKIP() << "WordNet is not installed (package wordnet-base) and ASR_WORDNET is not set";
+  std::set<std::string> texts;
+  for (const auto& q : world::labelled_questions(world::Split::train, 100)) texts.insert(q.text);
+  for (const auto& text : texts) {
+    const auto by_lists = functional_words(text), by_wordnet = functional_words(text, question_lexicon());
+    for (size_t i = 0; i < by_lists.size(); ++i)
+      ASSERT_EQ(by_lists[i].functional, by_wordnet[i].functional) << text << ": " << by_lists[i].text;
+  }
 }
 
 TEST(ShippedParser, KnowsTheWorldsHeldOutQuestions) {
