@@ -155,7 +155,9 @@ TEST_P(ReferenceModel, AdaptersGoThroughFilesUnchangedAndMergeAndUnmerge) {
   const auto adapted = hidden(Pass{}), base = hidden(Pass{0, nullptr});
   {
     MergedExperts merged(model->adaptable());
-    EXPECT_LE(apart(hidden(Pass{0, nullptr}).index({batch.mask}), adapted.index({batch.mask})), 1e-4);
+    // The merged weight has the base's type; in bfloat16 that rounds it.
+    const double tolerance = model->token_embedding().element_size() < 4 ? 0.1 : 1e-4;
+    EXPECT_LE(apart(hidden(Pass{0, nullptr}).index({batch.mask}), adapted.index({batch.mask})), tolerance);
   }
   EXPECT_TRUE(hidden(Pass{0, nullptr}).equal(base));
 }
