@@ -79,7 +79,8 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
   const auto scaling = read_config(folder);
   const auto path = folder + "/adapter_model.safetensors";
   std::error_code error;
-  check(std::filesystem::exists(path, error), folder, ": holds no adapter_model.safetensors (pickled adapter_model.bin "
+  check(std::filesystem::exists(path, error), folder,
+        ": holds no adapter_model.safetensors (pickled adapter_model.bin "
         "files are not read; save the adapter again with safetensors)");
   const auto file = read_safetensors(path);
   std::map<std::string, Linear*> places;

@@ -5,8 +5,8 @@
 
 #include "backbones/pretrained.h"
 #include "base/error.h"
-#include "nn/model_config.h"
 #include "nn/eva_vit.h"
+#include "nn/model_config.h"
 #include "nn/qformer.h"
 
 namespace asr {

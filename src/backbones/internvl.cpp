@@ -3,9 +3,9 @@
 // out unless it is all there is.
 #include "backbones/pretrained.h"
 #include "base/error.h"
-#include "nn/model_config.h"
 #include "nn/activation.h"
 #include "nn/intern_vit.h"
+#include "nn/model_config.h"
 
 namespace asr {
 namespace {

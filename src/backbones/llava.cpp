@@ -2,8 +2,8 @@
 // place of the image tokens. One patch is one cell of the grid.
 #include "backbones/pretrained.h"
 #include "base/error.h"
-#include "nn/model_config.h"
 #include "nn/clip_vit.h"
+#include "nn/model_config.h"
 
 namespace asr {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "attention/rows.h"
 #include "base/error.h"
-#include "nn/model_config.h"
 #include "io/resample.h"
 #include "nn/fused.h"
+#include "nn/model_config.h"
 
 namespace asr {
 
@@ -53,9 +53,9 @@ void PretrainedBackbone::to(at::Device device) {
 }
 
 void PretrainedBackbone::configure(const BackboneOptions& options) {
-  check(options.geometry_layer <= static_cast<int64_t>(text_.decoder.layers.size()), "geometry.layer=",
-        options.geometry_layer, " but the language model of ", name(), " has ", text_.decoder.layers.size(),
-        " layers");
+  check(options.geometry_layer <= static_cast<int64_t>(text_.decoder.layers.size()),
+        "geometry.layer=", options.geometry_layer, " but the language model of ", name(), " has ",
+        text_.decoder.layers.size(), " layers");
   options_ = options;
 }
 
@@ -179,9 +179,8 @@ Output PretrainedBackbone::forward(const Batch& batch, const Pass& pass, const W
   if (want.pooled) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
   // Embeddings alone need nothing above their layer.
   inside.stop_there = !(want.loss || want.logits || want.state || want.tap_layers);
-  const auto hidden =
-      text_.decoder(in.x, in.positions, batch.mask, pass, nullptr, request.layers.empty() ? nullptr : &request, &taps,
-                    {}, &inside);
+  const auto hidden = text_.decoder(in.x, in.positions, batch.mask, pass, nullptr,
+                                    request.layers.empty() ? nullptr : &request, &taps, {}, &inside);
 
   Output out;
   if (want.tap_layers) {
@@ -213,9 +212,9 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::generate(const Batch& batc
   return continue_greedily(batch, batch.mask.logical_and(batch.labels.lt(0)), pass, limit, /*fill=*/false);
 }
 
-std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Batch& batch,
-                                                                        const torch::Tensor& prompt, const Pass& pass,
-                                                                        int64_t limit, bool fill) const {
+std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Batch& batch, const torch::Tensor& prompt,
+                                                                        const Pass& pass, int64_t limit,
+                                                                        bool fill) const {
   at::NoGradGuard no_grad;
   const auto aligned = right_aligned(prompt);
   const int64_t B = batch.ids.size(0), longest = aligned.column.size(1);
@@ -271,7 +270,8 @@ void add_pixels(const ProcessedImages& images, Batch& batch) {
 int64_t PretrainedBackbone::process(const Image8& image, const std::string& id, ProcessedImages& out) const {
   check(processor_ != nullptr, no_processor_.empty() ? name() + ": takes no pictures" : no_processor_);
   processor_->append(options_.recipe == "asr-paper" ? at_most(image, 512) : image, id, out);
-  const size_t index = out.layout_shape.empty() ? static_cast<size_t>(out.shape[0]) : static_cast<size_t>(out.layout_shape[0]);
+  const size_t index =
+      out.layout_shape.empty() ? static_cast<size_t>(out.shape[0]) : static_cast<size_t>(out.layout_shape[0]);
   return image_tokens(out, index - 1);
 }
 

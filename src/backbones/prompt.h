@@ -19,9 +19,9 @@ struct PromptTemplate {
 };
 
 struct PackedText {
-  std::vector<int64_t> ids, labels;         // labels -1 except at answer tokens
+  std::vector<int64_t> ids, labels;  // labels -1 except at answer tokens
   std::vector<bool> question, functional;
-  int64_t prompt = 0;                       // tokens before the answer
+  int64_t prompt = 0;  // tokens before the answer
 };
 
 // `image_tokens` stand for each picture; `budget` bounds the other tokens (0: none), which are cut from the left.

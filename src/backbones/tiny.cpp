@@ -188,8 +188,8 @@ std::unique_ptr<TinyBackbone> TinyBackbone::load(const std::string& path) {
 }
 
 void TinyBackbone::configure(const BackboneOptions& options) {
-  check(options.geometry_layer <= config_.text.layers, "geometry.layer=", options.geometry_layer, " but ", name(), " has ",
-        config_.text.layers, " layers");
+  check(options.geometry_layer <= config_.text.layers, "geometry.layer=", options.geometry_layer, " but ", name(),
+        " has ", config_.text.layers, " layers");
   options_ = options;
 }
 

@@ -94,8 +94,7 @@ void run(const Arguments& arguments, const Common& common) {
   const bool all = arguments.attention == "all";
   std::vector<int64_t> layers;
   if (batch.pixels.defined())
-    for (int64_t i = all ? 0 : std::max<int64_t>(0, model->layers() - 4); i < model->layers(); ++i)
-      layers.push_back(i);
+    for (int64_t i = all ? 0 : std::max<int64_t>(0, model->layers() - 4); i < model->layers(); ++i) layers.push_back(i);
 
   NamedTensors out;
   const auto add = [&](const std::string& name, const torch::Tensor& tensor) {
@@ -146,19 +145,22 @@ void add_forward_command(CLI::App& app, Common& common) {
   auto a = std::make_shared<Arguments>();
   command->add_option("--model", a->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
   command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter")->type_name("DIR");
-  command->add_option("-i,--input", a->input,
-                      "in.input_ids, and as the model needs them in.attention_mask, in.labels, in.pixel_values, "
-                      "in.image_grid_thw, in.qformer_input_ids, in.qformer_attention_mask")
+  command
+      ->add_option("-i,--input", a->input,
+                   "in.input_ids, and as the model needs them in.attention_mask, in.labels, in.pixel_values, "
+                   "in.image_grid_thw, in.qformer_input_ids, in.qformer_attention_mask")
       ->required();
-  command->add_option("-o,--output", a->output,
-                      "logits, last_hidden, image_features, attn.N with attn_rows and attn_cols, loss, grad.*, "
-                      "generated")
+  command
+      ->add_option("-o,--output", a->output,
+                   "logits, last_hidden, image_features, attn.N with attn_rows and attn_cols, loss, grad.*, "
+                   "generated")
       ->required();
   command->add_option("--attention", a->attention, "all: every layer and text row; selected: the last 4, no answers")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "selected"}));
-  command->add_option("--precision", a->precision,
-                      "float32, float64, or auto: float64 on the CPU for models of up to 64 MB, else the usual one")
+  command
+      ->add_option("--precision", a->precision,
+                   "float32, float64, or auto: float64 on the CPU for models of up to 64 MB, else the usual one")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "float32", "float64"}));
   command->add_flag("--grad", a->grad, "the gradient of the loss by the adapter");

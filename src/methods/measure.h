@@ -12,8 +12,8 @@ namespace asr {
 
 class StateVisitor;
 
-// Weights of tapped rows: functional question tokens, all question tokens where there is none; the model's own where the
-// rows are no text. [B, Tq]
+// Weights of tapped rows: functional question tokens, all question tokens where there is none; the model's own where
+// the rows are no text. [B, Tq]
 torch::Tensor row_weights(const Batch& batch, const Output& output);
 
 struct Measured {

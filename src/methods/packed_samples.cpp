@@ -101,7 +101,9 @@ Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index) {
   auto ready = set.prefetched ? set.prefetched->take(index) : std::nullopt;
   auto batch = to_device(ready ? std::move(*ready) : pack_rows(set, index), set.packer->device());
   const auto rows = torch::tensor(index, at::kLong).to(set.packer->device());
-  const auto whole = [&](const torch::Tensor& t) { return t.defined() ? t.to(rows.device()).index_select(0, rows) : t; };
+  const auto whole = [&](const torch::Tensor& t) {
+    return t.defined() ? t.to(rows.device()).index_select(0, rows) : t;
+  };
   batch.posterior = whole(set.posterior);
   batch.reference_image = whole(set.reference_image), batch.reference_text = whole(set.reference_text);
   return batch;

@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "io/word_tokenizer.h"
 #include "io/resample.h"
+#include "io/word_tokenizer.h"
 
 namespace asr {
 namespace {

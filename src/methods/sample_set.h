@@ -1,6 +1,6 @@
-// Samples of one task and split. For a built-in model they are encoded once as tensors: text as the model takes it, images
-// as bytes or as features of the frozen vision path. For a model with an image processor of its own, pictures are read
-// and packed when a batch asks for them. Batches are rows of it.
+// Samples of one task and split. For a built-in model they are encoded once as tensors: text as the model takes it,
+// images as bytes or as features of the frozen vision path. For a model with an image processor of its own, pictures
+// are read and packed when a batch asks for them. Batches are rows of it.
 #pragma once
 
 #include <torch/types.h>

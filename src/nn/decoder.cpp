@@ -78,7 +78,7 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
   const bool tapping = tap_at(layer, tap) != nullptr;
   const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
   const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request](const torch::Tensor& from,
-                                                                                           AdapterDropout* dropout) {
+                                                                                            AdapterDropout* dropout) {
     const auto& part = layers[layer];
     TapResult rows;
     const Pass inner{experts, dropout};

@@ -53,9 +53,10 @@ class Decoder {
   std::vector<DecoderLayer> layers;
   RmsNorm final_norm;
 
-  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens. With a cache, x continues what it holds.
-  // `tap` fills `tapped` with rows of the layers asked for; only without a cache. `memory` [B, V, width] is what
-  // cross-attention looks at; there, the tap's columns count in the memory, elsewhere in x.
+  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens. With a
+  // cache, x continues what it holds. `tap` fills `tapped` with rows of the layers asked for; only without a cache.
+  // `memory` [B, V, width] is what cross-attention looks at; there, the tap's columns count in the memory, elsewhere in
+  // x.
   torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
                            KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
                            const torch::Tensor& memory = {}, DecoderInside* inside = nullptr) const;

@@ -28,8 +28,8 @@ DecoderConfig decoder_config(const json& text_config, const std::string& path) {
         c.kv_heads, " key-value heads)");
   check(c.head_width > 0 || c.width % c.heads == 0, path, ": width ", c.width, " is no multiple of ", c.heads,
         " heads");
-  check(text.text("hidden_act", "silu") == "silu", path, ": hidden_act '",
-        text.text("hidden_act", "silu"), "' of the language model is not supported; it must be silu");
+  check(text.text("hidden_act", "silu") == "silu", path, ": hidden_act '", text.text("hidden_act", "silu"),
+        "' of the language model is not supported; it must be silu");
   check(!text.flag("use_sliding_window", false), path, ": use_sliding_window is not supported");
   return c;
 }
@@ -88,8 +88,8 @@ std::vector<AdapterSite> LanguageModel::all_sites(const std::string& prefix) {
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
     auto& l = decoder.layers[i];
     const std::pair<const char*, Linear*> parts[] = {
-        {"self_attn.q_proj", &l.q}, {"self_attn.k_proj", &l.k},  {"self_attn.v_proj", &l.v},   {"self_attn.o_proj", &l.o},
-        {"mlp.gate_proj", &l.gate}, {"mlp.up_proj", &l.up}, {"mlp.down_proj", &l.down}};
+        {"self_attn.q_proj", &l.q}, {"self_attn.k_proj", &l.k}, {"self_attn.v_proj", &l.v}, {"self_attn.o_proj", &l.o},
+        {"mlp.gate_proj", &l.gate}, {"mlp.up_proj", &l.up},     {"mlp.down_proj", &l.down}};
     for (const auto& [name, linear] : parts) out.push_back({cat(prefix, "layers.", i, ".", name), linear});
   }
   return out;

@@ -1,5 +1,6 @@
 // The language model of a Hugging Face folder: the decoders of LLaMA (and Vicuna), Qwen2 and Qwen2.5-VL, with token
-// embedding and vocabulary projection. Weights stay in the checkpoint's type; they are computed with in that of the input.
+// embedding and vocabulary projection. Weights stay in the checkpoint's type; they are computed with in that of the
+// input.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

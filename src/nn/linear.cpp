@@ -59,7 +59,8 @@ torch::Tensor Linear::operator()(const torch::Tensor& x, const Pass& pass) const
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator) {
   // Adapters learn in full precision, whatever the base is stored in.
   const bool few_bits = linear.weight.element_size() < 4;
-  const auto options = linear.weight.options().dtype(few_bits ? at::kFloat : linear.weight.scalar_type()).requires_grad(false);
+  const auto options =
+      linear.weight.options().dtype(few_bits ? at::kFloat : linear.weight.scalar_type()).requires_grad(false);
   const int64_t out = linear.weight.size(0), in = linear.weight.size(1);
   // Drawn on the CPU, so that a run starts from the same adapters on every device.
   const auto a = at::randn({rank, in}, generator, at::CPU(at::kFloat)) / std::sqrt(static_cast<double>(in));

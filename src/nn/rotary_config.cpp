@@ -75,8 +75,8 @@ RotaryConfig rotary_config(const json& text, const std::string& path) {
   c.factor = real(rope, "factor", 1, path);
   check(c.factor > 0, path, ": the rotary 'factor' must be positive");
   const double longest = real(text, "max_position_embeddings", 2048, path);
-  c.trained_positions =
-      static_cast<int64_t>(c.type == "dynamic" ? longest : real(rope, "original_max_position_embeddings", longest, path));
+  c.trained_positions = static_cast<int64_t>(
+      c.type == "dynamic" ? longest : real(rope, "original_max_position_embeddings", longest, path));
   c.low_frequency = real(rope, "low_freq_factor", 1, path), c.high_frequency = real(rope, "high_freq_factor", 4, path);
   c.beta_fast = real(rope, "beta_fast", 32, path), c.beta_slow = real(rope, "beta_slow", 1, path);
   if (c.type == "yarn") {

@@ -67,8 +67,8 @@ torch::Tensor Weights::take(const std::string& name, at::IntArrayRef shape) {
   files_->taken.insert(full);
   const auto& file = files_->set.shards[shard];
   const auto tensor = to_tensor(*view, file.file, file.path);
-  check(at::isFloatingType(tensor.scalar_type()), files_->path, ": tensor '", full, "' holds ",
-        dtype_name(view->dtype), ", not floating-point numbers");
+  check(at::isFloatingType(tensor.scalar_type()), files_->path, ": tensor '", full, "' holds ", dtype_name(view->dtype),
+        ", not floating-point numbers");
   return tensor;
 }
 

@@ -26,8 +26,7 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
     for (int64_t i = 0; i < best.numel(); ++i) out.push_back(head->answer(best[i].item<int64_t>()));
     return out;
   }
-  for (const auto& ids : model.generate(batch, Pass{}, limit))
-    out.push_back(model.tokenizer().decode_answer(ids));
+  for (const auto& ids : model.generate(batch, Pass{}, limit)) out.push_back(model.tokenizer().decode_answer(ids));
   return out;
 }
 

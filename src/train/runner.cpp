@@ -25,8 +25,8 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// A file by its content; a folder by config.json and the names, sizes and headers of its weight files, since weights may
-// be hundreds of gigabytes.
+// A file by its content; a folder by config.json and the names, sizes and headers of its weight files, since weights
+// may be hundreds of gigabytes.
 std::string model_hash(const std::string& path) {
   Sha256 hash;
   std::error_code error;
@@ -51,7 +51,10 @@ std::string model_hash(const std::string& path) {
 json fingerprint_of(const RunRequest& request, const Stream& stream, const std::string& model_path) {
   const auto shared = request.config.shared_manifest();
   Sha256 all;
-  json out = {{"config", shared}, {"version", request.version}, {"data", stream.fingerprint()}, {"model", model_hash(model_path)}};
+  json out = {{"config", shared},
+              {"version", request.version},
+              {"data", stream.fingerprint()},
+              {"model", model_hash(model_path)}};
   all.update(out.dump());
   out["hash"] = all.hex();
   return out;

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <fstream>
 
+#include "backbones/adapter_file.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
-#include "backbones/adapter_file.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
 

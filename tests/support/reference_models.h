@@ -12,7 +12,8 @@ namespace asr {
 
 // Names of models to test; those of the shared data begin with "golden:".
 inline std::vector<std::string> reference_models() {
-  std::vector<std::string> out = {"golden:llava-a", "golden:qwen2_5_vl-a", "golden:internvl3-a", "golden:instructblip-a"};
+  std::vector<std::string> out = {"golden:llava-a", "golden:qwen2_5_vl-a", "golden:internvl3-a",
+                                  "golden:instructblip-a"};
   const std::string ours = std::string(ASR_SOURCE_DIR) + "/tests/data/models";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(ours, error))

@@ -1,5 +1,5 @@
-// A byte-level tokenizer for reference models that come without one: bytes, the family's special tokens, the image token
-// where config.json wants it.
+// A byte-level tokenizer for reference models that come without one: bytes, the family's special tokens, the image
+// token where config.json wants it.
 #pragma once
 
 #include <filesystem>
@@ -35,8 +35,13 @@ inline void write_small_tokenizer(const std::string& folder, const nlohmann::jso
   int64_t id = 0;
   for (const auto& letter : byte_letters()) vocabulary[letter] = id++;
   const auto add = [&](const std::string& text, int64_t number) {
-    added.push_back({{"id", number}, {"content", text}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-                     {"normalized", false}, {"special", true}});
+    added.push_back({{"id", number},
+                     {"content", text},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
   };
   for (const char* text : {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<img>",
                            "</img>", "<|endoftext|>"})
