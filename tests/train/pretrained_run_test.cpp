@@ -15,7 +15,7 @@ std::vector<Assignment> tiny_steps(const std::string& model, const std::string& 
   auto list = small_run(model, out, method);
   const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
   set("stream.tasks", "2"), set("stream.train", "4"), set("stream.val", "2"), set("per_device_train_batch_size", "2");
-  set("attention.layers", "2"), set("attention.grid", "6"), set("analysis.samples", "2"), set("lora_rank", "4");
+  set("attention.layers", "1"), set("attention.grid", "6"), set("analysis.samples", "2"), set("lora_rank", "4");
   set("er.buffer", "3");
   return list;
 }
