@@ -34,7 +34,7 @@ def easy_vqa(folder, out):
     for n, (question, answer, image) in enumerate(json.load(open(os.path.join(folder, "train/questions.json")))):
         kind = "yes-no" if answer in ("yes", "no") else "color" if answer in colors else "shape"
         stages[kind].append({"id": n, "image": f"{image}.png", "question": question, "answer": answer})
-    save(out, os.path.join(folder, "train/images"), list(stages.items()), "exact", 8)
+    save(out, os.path.join(folder, "train/images"), list(stages.items()), "exact", 16)
 
 
 def shapeworld(folder, out):

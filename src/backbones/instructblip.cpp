@@ -91,13 +91,15 @@ class InstructBlip final : public PretrainedBackbone {
     std::vector<std::vector<int64_t>> rows;
     size_t longest = 0;
     for (const auto& text : texts) {
+      std::vector<int64_t> words;
+      for (const auto& token : t.encode(text)) words.push_back(token.id);
+      // What is too long for the Q-Former is cut from the left, as everywhere.
+      const size_t room = static_cast<size_t>(qformer_.text_positions.size(0)) - 2;
+      if (words.size() > room) words.erase(words.begin(), words.end() - static_cast<int64_t>(room));
       std::vector<int64_t> row = {t.id_of("[CLS]")};
-      for (const auto& token : t.encode(text)) row.push_back(token.id);
-      row.push_back(t.id_of("[SEP]"));
+      row.insert(row.end(), words.begin(), words.end()), row.push_back(t.id_of("[SEP]"));
       longest = std::max(longest, row.size()), rows.push_back(std::move(row));
     }
-    const auto limit = static_cast<size_t>(qformer_.text_positions.size(0));
-    check(longest <= limit, "a question has ", longest, " tokens for the Q-Former, which takes ", limit);
     const auto B = static_cast<int64_t>(rows.size()), T = static_cast<int64_t>(longest);
     batch.instruction = at::full({B, T}, t.find("[PAD]").value_or(0), at::kLong);
     batch.instruction_mask = at::zeros({B, T}, at::kBool);

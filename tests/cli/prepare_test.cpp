@@ -70,6 +70,23 @@ TEST(PrepareCommand, BadInputIsOneLine) {
   EXPECT_CONTAINS(run.error, "did you mean 'exact'");
 }
 
+TEST(PrepareCommand, PartsOfALongTailAreLogged) {
+  TemporaryFolder folder;
+  fs::create_directories(folder / "in");
+  write_small_model(folder / "model");
+  std::string rows;
+  for (int i = 0; i < 20; ++i)
+    rows +=
+        cat("{\"id\":", i, ",\"question\":\"is it?\",\"answer\":\"yes\",\"part\":\"", i % 2 ? "head" : "tail", "\"}\n");
+  write_text(folder / "in/t.train.jsonl", rows), write_text(folder / "in/t.val.jsonl", rows);
+  const auto run = train(folder, folder / "in", {});
+  ASSERT_EQ(run.status, 0) << run.error;
+  const auto log = read_text(folder / "run/vanilla/log.jsonl");
+  EXPECT_CONTAINS(log, "\"parts\":{\"head\":{\"accuracy\":");
+  EXPECT_CONTAINS(log, "\"tail\":{");
+  EXPECT_CONTAINS(read_text(folder / "run/vanilla/predictions/stage-01-task-01.jsonl"), "\"part\":\"head\"");
+}
+
 // Photographs of any size, words that the vocabulary lacks: trained end to end on the built-in backbone.
 TEST(PrepareCommand, RealPicturesTrain) {
   const auto archive = shared_data() + "/data/vqa_rad_part.tar.gz";
