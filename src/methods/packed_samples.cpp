@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/random.h"
+#include "methods/augmentation.h"
 #include "methods/sample_set.h"
 
 namespace asr {
@@ -13,13 +15,14 @@ namespace asr {
 // Batches under way, by their rows.
 class Prefetched {
  public:
+  using Key = std::pair<std::vector<int64_t>, std::optional<uint64_t>>;
   template <class Make>
-  void start(const std::vector<int64_t>& rows, Make make) {
+  void start(const Key& rows, Make make) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!batches_.count(rows)) batches_.emplace(rows, std::async(std::launch::async, std::move(make)));
   }
   // The batch, or nothing where it was never started. What went wrong while packing is thrown here.
-  std::optional<Batch> take(const std::vector<int64_t>& rows) {
+  std::optional<Batch> take(const Key& rows) {
     std::future<Batch> found;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -33,18 +36,21 @@ class Prefetched {
 
  private:
   std::mutex mutex_;
-  std::map<std::vector<int64_t>, std::future<Batch>> batches_;
+  std::map<Key, std::future<Batch>> batches_;
 };
 
 namespace {
 
-Batch pack_rows(const SampleSet& set, const std::vector<int64_t>& index) {
+Batch pack_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
   std::vector<Image8> pictures;
   std::vector<PackItem> items;
   pictures.reserve(index.size());
   for (const int64_t i : index) {
     const auto& text = set.texts[static_cast<size_t>(i)];
     pictures.push_back(set.picture(i));
+    if (augment && !pictures.back().rgb.empty())
+      pictures.back() = augmented(std::move(pictures.back()), allowed_augmentation(text.question, text.answer),
+                                  Random({*augment, static_cast<uint64_t>(i)}).next());
     PackItem item;
     item.id = text.id, item.question = text.question, item.answer = text.answer;
     if (!pictures.back().rgb.empty()) item.images.push_back(&pictures.back());
@@ -70,8 +76,13 @@ Image8 SampleSet::picture(int64_t i) const {
   return out;
 }
 
-void SampleSet::prefetch(const std::vector<int64_t>& index) const {
-  if (packer && prefetched) prefetched->start(index, [this, index] { return pack_rows(*this, index); });
+void SampleSet::prefetch(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
+  if (packer && prefetched)
+    prefetched->start({index, augment}, [this, index, augment] { return pack_rows(*this, index, augment); });
+}
+
+Batch SampleSet::training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
+  return packer ? packed_rows(*this, index, augment) : rows(index);
 }
 
 SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t)>& text,
@@ -97,9 +108,9 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
   return set;
 }
 
-Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index) {
-  auto ready = set.prefetched ? set.prefetched->take(index) : std::nullopt;
-  auto batch = to_device(ready ? std::move(*ready) : pack_rows(set, index), set.packer->device());
+Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
+  auto ready = set.prefetched ? set.prefetched->take({index, augment}) : std::nullopt;
+  auto batch = to_device(ready ? std::move(*ready) : pack_rows(set, index, augment), set.packer->device());
   const auto rows = torch::tensor(index, at::kLong).to(set.packer->device());
   const auto whole = [&](const torch::Tensor& t) {
     return t.defined() ? t.to(rows.device()).index_select(0, rows) : t;

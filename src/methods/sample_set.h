@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,9 @@ struct SampleSet {
 
   Image8 picture(int64_t i) const;
   // Starts to pack rows that will be asked for soon, on a thread of its own; nothing where batches are not packed.
-  void prefetch(const std::vector<int64_t>& index) const;
+  void prefetch(const std::vector<int64_t>& index, std::optional<uint64_t> augment = {}) const;
+  // Rows to train on: with `augment`, pictures are changed as methods/augmentation.h says, keyed by it and the row.
+  Batch training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const;
 
   int64_t size() const { return static_cast<int64_t>(texts.size()); }
   Batch rows(const std::vector<int64_t>& index) const;
@@ -66,7 +69,7 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
 SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t)>& text,
                          std::function<Image8(int64_t)> picture, const Backbone& model,
                          const QuestionAnalyser* analyser);
-Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index);
+Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment = {});
 SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index);  // with its pictures in memory
 SampleSet packed_union(const std::vector<SampleSet>& sets);
 

@@ -39,11 +39,13 @@ void RunOptions::visit(OptionVisitor& v) {
   v("attention.qformer_rows", query_rows, "a Q-Former's queries count alike, or by the question's attention to them");
   v("geometry.layer", backbone.geometry_layer, 0, 1000, "decoder layer whose states are pooled; 0: the last");
   v("gradient_checkpointing", recompute, "layers run again in the backward pass instead of keeping their insides");
-  v("recipe", recipe, "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels)");
+  v("recipe", recipe,
+    "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels, flips and crops)");
   v("dataloader_num_workers", workers, 0, 256, "batches read ahead, where pictures come from files; 0: none");
   v("memory.samples", memory_samples, 0, 1000000000, "samples a stage that prototypes are measured on; 0: all");
   v("analysis.samples", analysis_samples, 1, 1000000, "validation samples a task for spectra per skill");
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
+  v("eval_split", eval_split, "which split is scored; tune is for choosing settings and never reported");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
   v("skills.parser", parser, "the skill parser: a file, or the name of one that ships");
   v("skills.taxonomy", taxonomy,
@@ -62,6 +64,12 @@ BackboneOptions RunOptions::backbone_options() const {
   out.recompute = recompute == Switch::yes;
   out.recipe = recipe == Recipe::asr_paper ? "asr-paper" : "native";
   return out;
+}
+
+DataSplit RunOptions::scored_split() const {
+  return eval_split == EvalSplit::val    ? DataSplit::val
+         : eval_split == EvalSplit::test ? DataSplit::test
+                                         : DataSplit::tune;
 }
 
 namespace {

@@ -18,6 +18,7 @@ enum class Schedule { cosine, constant };
 enum class Head { generate, answers };
 enum class QueryRows { query, text };
 enum class Recipe { native, asr_paper };
+enum class EvalSplit { val, test, tune };
 template <>
 struct EnumNames<Schedule> {
   static constexpr const char* names[] = {"cosine", "constant"};
@@ -30,6 +31,10 @@ struct EnumNames<Head> {
 template <>
 struct EnumNames<QueryRows> {
   static constexpr const char* names[] = {"query", "text"};
+};
+template <>
+struct EnumNames<EvalSplit> {
+  static constexpr const char* names[] = {"val", "test", "tune"};
 };
 template <>
 struct EnumNames<Recipe> {
@@ -54,6 +59,7 @@ struct RunOptions {
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
   int64_t eval_batch = 150;
+  EvalSplit eval_split = EvalSplit::val;
   BackboneOptions backbone;
   QueryRows query_rows = QueryRows::query;
   Recipe recipe = Recipe::native;
@@ -67,6 +73,7 @@ struct RunOptions {
 
   void visit(OptionVisitor& visitor);
   BackboneOptions backbone_options() const;
+  DataSplit scored_split() const;
 };
 
 struct RunConfig {

@@ -66,7 +66,7 @@ Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Da
   if (run.head == Head::answers) {
     std::vector<std::string> answers;
     for (size_t task = 0; task < order_.size(); ++task)
-      for (const auto split : {DataSplit::train, DataSplit::val})
+      for (const auto split : {DataSplit::train, config_.run.scored_split()})
         for (const auto& text : data_.get(task, split).texts) answers.push_back(text.answer);
     std::sort(answers.begin(), answers.end());
     answers.erase(std::unique(answers.begin(), answers.end()), answers.end());
@@ -174,9 +174,16 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
     };
     const int64_t now_at = step * run.accumulation + micro;
     const auto rows = rows_of(now_at);
-    auto batch = set.rows(rows);
+    // Only the paper's recipe augments; every pass over the data draws anew.
+    const auto augment = [&](int64_t pass) -> std::optional<uint64_t> {
+      if (run.recipe != Recipe::asr_paper) return std::nullopt;
+      return Random({static_cast<uint64_t>(key_.seed), 0xa496, static_cast<uint64_t>(at_.stage),
+                     static_cast<uint64_t>(pass)})
+          .next();
+    };
+    auto batch = set.training_rows(rows, augment(now_at));
     for (int64_t ahead = now_at + 1; ahead <= std::min(now_at + run.workers, steps * run.accumulation - 1); ++ahead)
-      set.prefetch(rows_of(ahead));
+      set.prefetch(rows_of(ahead), augment(ahead));
     const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
                                  static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
                              .next();

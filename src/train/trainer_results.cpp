@@ -106,7 +106,7 @@ void Trainer::evaluate() {
   std::vector<double> row;
   for (size_t b = 0; b < seen; ++b) {
     const auto& task = data_.stream().tasks()[order_[b]];
-    const auto& set = data_.get(order_[b], DataSplit::val);
+    const auto& set = data_.get(order_[b], config_.run.scored_split());
     // Before any training every adapter is the identity, so one evaluation serves all runs of a process.
     auto* known = at_.stage == 0 ? &data_.zero_shot[{order_[b], head_.has_value()}] : nullptr;
     if (known && !known->texts.empty())
@@ -120,7 +120,7 @@ void Trainer::evaluate() {
     if (!all) evaluate_novel(b, task);
   }
   for (size_t b = 0; b < seen; ++b)
-    analysed.push_back({data_.stream().tasks()[order_[b]].name, &data_.get(order_[b], DataSplit::val), &scores[b]});
+    analysed.push_back({data_.stream().tasks()[order_[b]].name, &data_.get(order_[b], config_.run.scored_split()), &scores[b]});
   at_.rows.resize(static_cast<size_t>(at_.stage));
   at_.rows.push_back(row);
   if (at_.stage > 0) {
