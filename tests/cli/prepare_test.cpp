@@ -31,9 +31,9 @@ TEST(PrepareCommand, TheExportedWorldGoesThroughAndTrains) {
   ASSERT_EQ(prepared.status, 0) << prepared.error;
   const auto index = prepared.json();
   ASSERT_EQ(index["tasks"].size(), 10u);
-  EXPECT_EQ(index["tasks"][0]["files"]["train"]["rows"], 12);
-  EXPECT_EQ(index["tasks"][0]["files"]["tune"]["rows"], 2);
-  EXPECT_EQ(index["tasks"][0]["files"]["novel"]["rows"], 6);
+  EXPECT_EQ(index["tasks"][0]["files"]["train"]["rows"].get<int>(), 12);
+  EXPECT_EQ(index["tasks"][0]["files"]["tune"]["rows"].get<int>(), 2);
+  EXPECT_EQ(index["tasks"][0]["files"]["novel"]["rows"].get<int>(), 6);
   const auto again = run_program({"prepare", "manifest", "--source", folder / "world", "-o", folder / "stream"});
   EXPECT_EQ(again.status, 0);
   EXPECT_CONTAINS(again.out, "is complete already");

@@ -159,7 +159,8 @@ TEST(Runs, RefuseOtherPeoplesFoldersAndBadOptions) {
   EXPECT_CONTAINS(message("seeds", "[1, x]"), "is not a whole number");
   EXPECT_CONTAINS(message("seeds", "[1, 1]"), "stands twice");
   EXPECT_CONTAINS(message("stream.name", "world-11"), "did you mean 'world-10'");
-  EXPECT_CONTAINS(message("stream.image_size", "64"), "set stream.image_size=32");
+  EXPECT_CONTAINS(message("stream.name", "manifest"), "stream.path is not set");
+  EXPECT_CONTAINS(message("stream.path", "/x"), "world-10 is built in and reads no folder");
   EXPECT_CONTAINS(message("attention.layers", "9"), "has 2 layers");
   EXPECT_CONTAINS(message("device", "tpu"), "use cpu or cuda");
   EXPECT_CONTAINS(message("label", "../x"), "cannot be the name of a folder");

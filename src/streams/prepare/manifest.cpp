@@ -25,6 +25,7 @@ std::map<std::string, std::vector<Use>> uses_of(const ManifestTask& task) {
 void prepare_manifest(Preparation& preparation) {
   const auto manifest = read_manifest(preparation.options().source);
   preparation.default_images(manifest.images);
+  preparation.frames = manifest.frames;
   for (const auto& task : manifest.tasks) preparation.add_task({task.name, task.metric, task.answer_tokens, {}});
   for (size_t i = 0; i < manifest.tasks.size(); ++i)
     preparation.unit(manifest.tasks[i].name, [&] {

@@ -73,6 +73,7 @@ class Preparation {
 
   void add_task(const PreparedTask& task) { tasks_.push_back(task); }
   Published published_total;  // over all tasks
+  int64_t frames = 4;         // of a video, side by side in one picture
 
   void unit(const std::string& name, const std::function<void()>& body);
   using RecordUse = std::function<void(const FileRecord& record, const RowPlace& place)>;
