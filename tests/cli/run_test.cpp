@@ -140,7 +140,7 @@ TEST(RunCommand, BadInputIsOneClearLine) {
 TEST(RunCommand, ListsWhatThereIs) {
   EXPECT_CONTAINS(run_program({"methods"}).out, "attention-spectrum");
   EXPECT_EQ(run_program({"streams", "--json"}).json()["streams"].size(), 12u);
-  EXPECT_EQ(run_program({"backbones", "--json"}).json()["backbones"].size(), 2u);
+  EXPECT_EQ(run_program({"backbones", "--json"}).json()["backbones"].size(), 8u);
 }
 
 }  // namespace
