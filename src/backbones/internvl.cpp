@@ -57,31 +57,19 @@ class InternVl final : public PretrainedBackbone {
     return images.layout.at(index) * tile_tokens();
   }
 
-  std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const override {
+  PictureCells picture_cells(const Batch& batch, int64_t image) const override {
     check(batch.tile_grid.defined(), "attention maps need the rows and columns of every picture's tiles");
-    const auto tiles = batch.tile_grid.accessor<int64_t, 2>();
-    const auto counts = columns.ge(0).sum(1).cpu().contiguous();
-    std::vector<SampleCells> out;
-    int64_t image = 0;
-    for (int64_t b = 0; b < batch.size(); ++b) {
-      SampleCells sample;
-      for (int64_t left = counts.data_ptr<int64_t>()[b], first = 0; left > 0;) {
-        check(image < batch.tile_grid.size(0), "there are more visual tokens than pictures account for");
-        const int64_t rows = tiles[image][0], across = tiles[image][1];
-        ++image;
-        const int64_t whole = rows * across * tile_tokens(), thumbnail = rows * across > 1 ? tile_tokens() : 0;
-        sample.push_back({first, whole, rows * tile_side(), across * tile_width(), {}});
-        // Tokens come tile by tile; cells are rows of the large grid.
-        if (rows * across > 1)
-          for (int64_t i = 0; i < whole; ++i) {
-            const int64_t tile = i / tile_tokens(), y = i % tile_tokens() / tile_width(), x = i % tile_width();
-            sample.back().cell.push_back((tile / across * tile_side() + y) * across * tile_width() +
-                                         tile % across * tile_width() + x);
-          }
-        first += whole + thumbnail, left -= whole + thumbnail;
-        check(left >= 0, "a sample has fewer visual tokens than its tiles");
-      }
-      out.push_back(std::move(sample));
+    check(image < batch.tile_grid.size(0), "there are more visual tokens than pictures account for");
+    const int64_t* tiles = batch.tile_grid.data_ptr<int64_t>() + 2 * image;
+    const int64_t rows = tiles[0], across = tiles[1], whole = rows * across * tile_tokens();
+    PictureCells out{{0, whole, rows * tile_side(), across * tile_width(), {}}, whole};
+    if (rows * across == 1) return out;
+    out.tokens += tile_tokens();  // the thumbnail
+    // Tokens come tile by tile; cells are rows of the large grid.
+    for (int64_t i = 0; i < whole; ++i) {
+      const int64_t tile = i / tile_tokens(), y = i % tile_tokens() / tile_width(), x = i % tile_width();
+      out.cells.cell.push_back((tile / across * tile_side() + y) * across * tile_width() +
+                               tile % across * tile_width() + x);
     }
     return out;
   }

@@ -56,7 +56,17 @@ void PretrainedBackbone::configure(const BackboneOptions& options) {
   check(options.geometry_layer <= static_cast<int64_t>(text_.decoder.layers.size()),
         "geometry.layer=", options.geometry_layer, " but the language model of ", name(), " has ",
         text_.decoder.layers.size(), " layers");
+  check(!options.text_weighted_queries || taps_vision_path(), "attention.qformer_rows=text, but ", name(),
+        " has no Q-Former");
   options_ = options;
+}
+
+std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path) {
+  auto model = load_backbone(path);
+  auto* pretrained = dynamic_cast<PretrainedBackbone*>(model.get());
+  check(pretrained, path, ": is no Hugging Face model folder");
+  model.release();
+  return std::unique_ptr<PretrainedBackbone>(pretrained);
 }
 
 at::ScalarType PretrainedBackbone::compute_type() const {
@@ -88,8 +98,26 @@ torch::Tensor PretrainedBackbone::positions(const Batch&, const torch::Tensor&, 
   return (mask.to(at::kLong).cumsum(1) - 1).clamp_min(0);
 }
 
-std::vector<SampleCells> PretrainedBackbone::cells(const Batch&, const torch::Tensor&) const {
+PretrainedBackbone::PictureCells PretrainedBackbone::picture_cells(const Batch&, int64_t) const {
   fail(folder_.path, ": is a model of text alone; it has no attention to pictures");
+}
+
+std::vector<SampleCells> PretrainedBackbone::cells(const Batch& batch, const torch::Tensor& columns) const {
+  const auto counts = columns.ge(0).sum(1).cpu().contiguous();
+  std::vector<SampleCells> out;
+  int64_t image = 0;
+  for (int64_t b = 0; b < batch.size(); ++b) {
+    const int64_t tokens = counts.data_ptr<int64_t>()[b];
+    SampleCells sample;
+    for (int64_t first = 0; first < tokens;) {
+      auto picture = picture_cells(batch, image++);
+      check(first + picture.tokens <= tokens, "a sample has fewer visual tokens than its pictures' grids");
+      picture.cells.first += first, first += picture.tokens;
+      sample.push_back(std::move(picture.cells));
+    }
+    out.push_back(std::move(sample));
+  }
+  return out;
 }
 
 std::vector<AdapterSite> PretrainedBackbone::sites() {

@@ -74,7 +74,13 @@ class PretrainedBackbone : public Backbone {
   // [visual tokens of the batch, width], in the order of its image tokens.
   virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap* tap) const;
   virtual torch::Tensor positions(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask) const;
+  // Where the visual tokens of each sample lie; by default picture after picture, as picture_cells says.
   virtual std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const;
+  struct PictureCells {
+    ImageCells cells;    // `first` counts from the picture's own first token
+    int64_t tokens = 0;  // all of the picture's, those without a cell too
+  };
+  virtual PictureCells picture_cells(const Batch& batch, int64_t image) const;
   virtual std::pair<int64_t, int64_t> grid() const { return {options_.grid, options_.grid}; }
   // float32 on the CPU, whatever the weights are stored in; the weights' type on a GPU.
   at::ScalarType compute_type() const;
@@ -113,5 +119,8 @@ class PretrainedBackbone : public Backbone {
   std::string no_processor_;
   std::vector<int64_t> end_tokens_;
 };
+
+// A Hugging Face folder, or an error where the path is something else.
+std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path);
 
 }  // namespace asr

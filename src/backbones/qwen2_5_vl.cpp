@@ -84,24 +84,13 @@ class Qwen25Vl final : public PretrainedBackbone {
     return grid[0] * grid[1] * grid[2] / (merge() * merge());
   }
 
-  std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const override {
-    const auto counts = columns.ge(0).sum(1).cpu().contiguous();
-    std::vector<SampleCells> out;
-    int64_t image = 0;
-    for (int64_t b = 0; b < batch.size(); ++b) {
-      SampleCells sample;
-      for (int64_t left = counts.data_ptr<int64_t>()[b], first = 0; left > 0;) {
-        check(image < batch.image_grid.size(0), "there are more visual tokens than pictures account for");
-        const auto [frames, rows, across] = merged_grid(batch, image++);
-        const int64_t area = rows * across;
-        sample.push_back({first, frames * area, rows, across, {}});
-        if (frames > 1)  // frames lie on each other
-          for (int64_t i = 0; i < frames * area; ++i) sample.back().cell.push_back(i % area);
-        first += frames * area, left -= frames * area;
-        check(left >= 0, "a sample has fewer visual tokens than its picture's grid");
-      }
-      out.push_back(std::move(sample));
-    }
+  PictureCells picture_cells(const Batch& batch, int64_t image) const override {
+    check(image < batch.image_grid.size(0), "there are more visual tokens than pictures account for");
+    const auto [frames, rows, across] = merged_grid(batch, image);
+    const int64_t area = rows * across;
+    PictureCells out{{0, frames * area, rows, across, {}}, frames * area};
+    if (frames > 1)  // frames lie on each other
+      for (int64_t i = 0; i < frames * area; ++i) out.cells.cell.push_back(i % area);
     return out;
   }
 

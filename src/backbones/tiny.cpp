@@ -190,6 +190,10 @@ std::unique_ptr<TinyBackbone> TinyBackbone::load(const std::string& path) {
 void TinyBackbone::configure(const BackboneOptions& options) {
   check(options.geometry_layer <= config_.text.layers, "geometry.layer=", options.geometry_layer, " but ", name(),
         " has ", config_.text.layers, " layers");
+  check(options.recipe == "native", "recipe=", options.recipe, " is for Hugging Face models; ", name(),
+        " has one prompt");
+  check(!options.text_weighted_queries, "attention.qformer_rows=text, but ", name(), " has no Q-Former");
+  check(!options.recompute || !config_.text.cross, "gradient_checkpointing=yes is not there for ", name());
   options_ = options;
 }
 

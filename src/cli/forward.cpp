@@ -20,15 +20,8 @@ struct Arguments {
   int64_t generate = 0;
 };
 
-std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path) {
-  auto model = load_backbone(path);
-  auto* pretrained = dynamic_cast<PretrainedBackbone*>(model.get());
-  check(pretrained, path, ": is no Hugging Face model folder");
-  model.release();
-  return std::unique_ptr<PretrainedBackbone>(pretrained);
-}
-
 Batch read_batch(const Safetensors& file, at::Device device) {
+  check(!file.find("in.pixel_values_videos"), file.path, ": in.pixel_values_videos is not supported; give pictures");
   Batch batch;
   batch.ids = load_index(file, "in.input_ids");
   check(batch.ids.dim() == 2 && batch.ids.numel() > 0, file.path, ": in.input_ids has shape ",

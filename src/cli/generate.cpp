@@ -43,9 +43,7 @@ Batch batch_of(const PretrainedBackbone& model, const Arguments& a) {
 
 void run(const Arguments& a, const Common& common) {
   check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
-  auto base = load_backbone(a.model);
-  auto* model = dynamic_cast<PretrainedBackbone*>(base.get());
-  check(model, a.model, ": is no Hugging Face model folder");
+  const auto model = load_pretrained(a.model);
   const at::Device device(a.device);
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   model->to(device);

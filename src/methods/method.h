@@ -42,9 +42,9 @@ struct Needs {
 };
 
 struct StageContext {
-  int stage = 1, stages = 1;  // from 1
+  int stage = 1;  // from 1
   uint64_t seed = 0;
-  int64_t batch_size = 0, tap_layers = 0;
+  int64_t batch_size = 0;
   Backbone& model;
   const NamedParameters& parameters;
   const SampleSet& data;                         // of this stage, gone afterwards
@@ -52,11 +52,6 @@ struct StageContext {
 };
 
 struct StepContext {
-  int stage = 1;
-  uint64_t seed = 0;
-  int64_t step = 0;  // within the stage
-  const Backbone& model;
-  const Pass& pass;
   const NamedParameters& parameters;
   const Batch& batch;
   const Output& output;

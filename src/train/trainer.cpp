@@ -153,8 +153,7 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>
     const auto result = model_.forward(batch, other, only);
     return head_ ? head_->logits(result.state) : result.logits;
   };
-  StepContext context{at_.stage, static_cast<uint64_t>(key_.seed), step, model_, pass, parameters_, batch, out, logits,
-                      terms};
+  StepContext context{parameters_, batch, out, logits, terms};
   for (auto& method : methods_) {
     const auto extra = method->loss(context);
     if (extra.defined()) total = total + extra;
@@ -208,18 +207,14 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
   return loss;
 }
 
+StageContext Trainer::stage_context(const SampleSet& set, std::function<const StageMoments&()> moments) {
+  return {at_.stage, static_cast<uint64_t>(key_.seed), config_.run.batch, model_, parameters_, set, std::move(moments)};
+}
+
 void Trainer::train_stage() {
   const auto& set = stage_data(needs().reference);
   const int64_t steps = stage_steps(set);
-  StageContext context{at_.stage,
-                       stages(),
-                       static_cast<uint64_t>(key_.seed),
-                       config_.run.batch,
-                       config_.run.tap_layers,
-                       model_,
-                       parameters_,
-                       set,
-                       {}};
+  auto context = stage_context(set, {});
   for (auto& method : methods_) method->before_stage(context);
   AdamWOptions adam;
   adam.weight_decay = config_.run.weight_decay;
@@ -263,15 +258,7 @@ void Trainer::finish_stage() {
           stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options, config_.run.tap_layers);
     return *measured;
   };
-  StageContext context{at_.stage,
-                       stages(),
-                       static_cast<uint64_t>(key_.seed),
-                       config_.run.batch,
-                       config_.run.tap_layers,
-                       model_,
-                       parameters_,
-                       set,
-                       moments};
+  auto context = stage_context(set, moments);
   for (auto& method : methods_) method->after_stage(context);
   analysis_memory_.update(moments());
   optimizer_.reset();

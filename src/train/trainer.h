@@ -71,6 +71,7 @@ class Trainer {
   int64_t rows_a_step() const;
   int64_t stage_steps(const SampleSet& set) const;
   Needs needs() const;
+  StageContext stage_context(const SampleSet& set, std::function<const StageMoments&()> moments);
   std::vector<torch::Tensor> trained_tensors();
 
   const RunConfig& config_;

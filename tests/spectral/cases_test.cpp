@@ -54,10 +54,16 @@ std::vector<std::string> case_folders() {
   return out;
 }
 
-TEST(Cases, SharedFolderIsPresent) {
+TEST(Cases, OursAreThereAndThoseOfTheSharedDataTooWherePresent) {
+  const auto folders = case_folders();
+  const auto below = [&](const std::string& root) {
+    return std::count_if(folders.begin(), folders.end(), [&](const auto& f) { return f.rfind(root, 0) == 0; });
+  };
+  EXPECT_GE(below(ASR_SOURCE_DIR "/tests/fixtures/cases"), 8);
   if (!std::filesystem::exists(shared_data() + "/cases"))
     GTEST_SKIP() << "no " << shared_data()
                  << "/cases: only the repository's own cases run; set ASR_TEST_DATA to run the others";
+  EXPECT_GT(below(shared_data() + "/cases"), 0);
 }
 
 class Case : public testing::TestWithParam<std::string> {};
