@@ -191,9 +191,8 @@ world::Split split_named(const std::string& name) {
 json evaluate_one(const std::string& file, const Questions& questions, ParserReport& report) {
   if (file == "rules") {
     std::vector<std::string> texts;
-    std::vector<int> labels;
-    for (const auto& question : questions) texts.push_back(question.text), labels.push_back(question.skill);
-    report = evaluate_posterior(rule_posteriors(texts), labels);
+    for (const auto& question : questions) texts.push_back(question.text);
+    report = evaluate_posterior(rule_posteriors(texts), questions);
     json result = to_json(report);
     result["parser"] = file;
     return result;

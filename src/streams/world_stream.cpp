@@ -55,8 +55,8 @@ class WorldStream final : public Stream {
                             static_cast<int>(options_.image_size));
   }
   std::string fingerprint() const override {
-    return cat(world_.name, ":v", world::kWorldVersion, ":", options_.train, ":", options_.val, ":",
-               options_.image_size, ":", options_.tasks);
+    return cat(world_.name, ":v", world::kWorldVersion, ".", world::kSkillsVersion, ":", options_.train, ":",
+               options_.val, ":", options_.image_size, ":", options_.tasks);
   }
 
  private:

@@ -183,26 +183,29 @@ double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels)
   return std::exp((low + high) / 2);
 }
 
-ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vector<int>& labels) {
+ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vector<LabelledQuestion>& questions) {
   constexpr int kBins = 15;
   const int64_t count = posterior.size(0), S = posterior.size(1);
-  check(count > 0 && count == static_cast<int64_t>(labels.size()), "there are ", count, " posteriors for ",
-        labels.size(), " labels");
+  check(count > 0 && count == static_cast<int64_t>(questions.size()), "there are ", count, " posteriors for ",
+        questions.size(), " questions");
   const auto p = posterior.to(at::kDouble).contiguous();
   ParserReport out;
   out.count = count;
   out.skills.resize(static_cast<size_t>(S));
   std::vector<std::vector<int64_t>> pairs(S, std::vector<int64_t>(S));
-  double gap[kBins] = {};  // sum of correctness minus confidence
+  double gap[kBins] = {};  // sum of correctness minus confidence, by confidence
   for (int64_t i = 0; i < count; ++i) {
     const double* row = p.data_ptr<double>() + i * S;
     const auto answer = static_cast<int>(std::max_element(row, row + S) - row);
-    const bool right = answer == labels[i];
-    out.log_likelihood += std::log(std::max(row[labels[i]], 1e-300)) / static_cast<double>(count);
+    const auto& question = questions[static_cast<size_t>(i)];
+    const int label = question.skill;
+    const bool right = answer == label;
+    const double share = question.target.empty() ? (right ? 1 : 0) : question.target[static_cast<size_t>(answer)];
+    out.log_likelihood += std::log(std::max(row[label], 1e-300)) / static_cast<double>(count);
     out.confidence += row[answer] / static_cast<double>(count);
-    gap[std::min(kBins - 1, static_cast<int>(row[answer] * kBins))] += (right ? 1 : 0) - row[answer];
-    ++out.skills[labels[i]].count, ++out.skills[answer].predicted, out.skills[answer].correct += right;
-    ++pairs[labels[i]][answer];
+    gap[std::min(kBins - 1, static_cast<int>(row[answer] * kBins))] += share - row[answer];
+    ++out.skills[label].count, ++out.skills[answer].predicted, out.skills[answer].correct += right;
+    ++pairs[label][answer];
   }
   for (double g : gap) out.calibration_error += std::abs(g) / static_cast<double>(count);
   int64_t right = 0;
@@ -218,9 +221,7 @@ ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vecto
 }
 
 ParserReport evaluate_parser(const SkillParser& parser, const std::vector<LabelledQuestion>& questions) {
-  std::vector<int> labels;
-  for (const auto& question : questions) labels.push_back(question.skill);
-  return evaluate_posterior(parser.posterior(texts(questions)), labels);
+  return evaluate_posterior(parser.posterior(texts(questions)), questions);
 }
 
 }  // namespace asr

@@ -47,7 +47,8 @@ struct ParserReport {
   };
   std::vector<Confusion> confusions;  // wrong answers, most frequent first
 };
-ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vector<int>& labels);
+// A soft label counts an answer as right, for the calibration, by the share that it gives to it.
+ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vector<LabelledQuestion>& questions);
 ParserReport evaluate_parser(const SkillParser& parser, const std::vector<LabelledQuestion>& questions);
 
 }  // namespace asr

@@ -58,6 +58,7 @@ Answer bounding_box(const Scene& scene, Random& random) {
                   box_text(box_of(scene.objects[i])),
                   {},
                   "grounding",
+                  "location",
                   scene.objects[i].shape};
 }
 
@@ -74,17 +75,17 @@ std::string sentence(const Scene& scene, const char* opening, bool with_size) {
 
 Answer caption(const Scene& scene, Random& random) {
   const char* prompts[] = {"Describe the image.", "What does the image show?"};
-  Question q{prompts[random.below(2)], sentence(scene, "", false), {}, "other", scene.objects[0].shape};
+  Question q{prompts[random.below(2)], sentence(scene, "", false), {}, "other", "object", scene.objects[0].shape};
   q.references = {q.answer, sentence(scene, "there is ", false), sentence(scene, "the image shows ", true)};
   return q;
 }
 
 Answer about_one(const Scene& scene, Random& random, const char* before, const char* after,
-                 const std::string (*answer)(const Object&), const char* skill) {
+                 const std::string (*answer)(const Object&), const char* skill, const char* second) {
   const size_t i = random.below(static_cast<uint32_t>(scene.objects.size()));
   const auto phrase = describe(scene, i, Hide::nothing, random);
   if (phrase.empty()) return std::nullopt;
-  return Question{before + phrase + after, answer(scene.objects[i]), {}, skill, scene.objects[i].shape};
+  return Question{before + phrase + after, answer(scene.objects[i]), {}, skill, second, scene.objects[i].shape};
 }
 
 Answer backwards(const Scene& scene, Random&) {
@@ -96,6 +97,7 @@ Answer backwards(const Scene& scene, Random&) {
                   std::string(sign->text.rbegin(), sign->text.rend()),
                   {},
                   "read",
+                  "",
                   Shape::sign};
 }
 
@@ -104,7 +106,7 @@ Answer color_initials(const Scene& scene, Random&) {
   for (const auto& o : scene.objects)
     answer += (answer.empty() ? "" : " ") + std::string(name_of(o.color)).substr(0, 2);
   return Question{
-      "Give the first two letters of every color, row by row.", answer, {}, "color", scene.objects[0].shape};
+      "Give the first two letters of every color, row by row.", answer, {}, "color", "", scene.objects[0].shape};
 }
 
 Answer tally(const Scene& scene, Random& random) {
@@ -115,6 +117,7 @@ Answer tally(const Scene& scene, Random& random) {
                   count ? std::string(count, '|') : "none",
                   {},
                   "count",
+                  "",
                   shape};
 }
 
@@ -124,7 +127,7 @@ Answer alphabetical(const Scene& scene, Random&) {
   std::string answer;
   for (const auto& name : names) answer += (answer.empty() ? "" : ", ") + name;
   return Question{
-      "List every kind of object once, in alphabetical order.", answer, {}, "object", scene.objects[0].shape};
+      "List every kind of object once, in alphabetical order.", answer, {}, "object", "", scene.objects[0].shape};
 }
 
 const std::string cell_code(const Object& o) {
@@ -164,13 +167,13 @@ std::optional<Question> instruct(Format format, const Scene& scene, Random& rand
       return caption(scene, random);
     case Format::cell_code:
       return about_one(scene, random, "Name the cell of the ", " by column letter and row number.", cell_code,
-                       "location");
+                       "location", "grounding");
     case Format::backwards:
       return backwards(scene, random);
     case Format::color_initials:
       return color_initials(scene, random);
     case Format::record:
-      return about_one(scene, random, "Report the ", " as color|shape|size.", record, "attribute");
+      return about_one(scene, random, "Report the ", " as color|shape|size.", record, "attribute", "color");
     case Format::tally:
       return tally(scene, random);
     case Format::alphabetical:

@@ -25,8 +25,9 @@ std::string fill(const Templates& templates, Random& random, const std::vector<s
   return out;
 }
 
-Question made(std::string text, std::string answer, const char* skill, Shape shape) {
-  return {std::move(text), std::move(answer), {}, skill, shape};
+// `second` is the skill it needs beside the one that names it; "" for none.
+Question made(std::string text, std::string answer, const char* skill, const char* second, Shape shape) {
+  return {std::move(text), std::move(answer), {}, skill, second, shape};
 }
 const char* yes_no(bool yes) {
   return yes ? "yes" : "no";
@@ -46,7 +47,7 @@ std::optional<Question> ask_count(const Scene& scene, Random& random) {
   const std::string number = std::to_string(count_of(scene, shape));
   return made(fill({"how many % are there?", "how many % can you see?", "what is the number of % in the image?"},
                    random, {plural_of(shape)}),
-              number, "count", shape);
+              number, "count", "", shape);
 }
 
 std::optional<Question> ask_color(const Scene& scene, Random& random) {
@@ -56,7 +57,7 @@ std::optional<Question> ask_color(const Scene& scene, Random& random) {
     const auto& o = scene.objects[i];
     return made(
         fill({"what color is the %?", "what is the color of the %?", "which color does the % have?"}, random, {phrase}),
-        name_of(o.color), "color", o.shape);
+        name_of(o.color), "color", "grounding", o.shape);
   });
 }
 
@@ -67,7 +68,7 @@ std::optional<Question> ask_location(const Scene& scene, Random& random) {
     const auto& o = scene.objects[i];
     return made(fill({"where is the %?", "in which part of the image is the %?", "what is the location of the %?"},
                      random, {phrase}),
-                name_of_place(o.place), "location", o.shape);
+                name_of_place(o.place), "location", "grounding", o.shape);
   });
 }
 
@@ -77,7 +78,7 @@ std::optional<Question> compare_numbers(const Scene& scene, Random& random) {
   if (a == b || difference == 0) return std::nullopt;
   return made(fill({"are there more % than %?", "is the number of % larger than the number of %?"}, random,
                    {plural_of(a), plural_of(b)}),
-              yes_no(difference > 0), "compare-number", a);
+              yes_no(difference > 0), "compare-number", "count", a);
 }
 
 std::optional<Question> compare_attributes(const Scene& scene, Random& random) {
@@ -89,7 +90,7 @@ std::optional<Question> compare_attributes(const Scene& scene, Random& random) {
   if (by_size)
     return made(fill({"which is larger, the % or the %?", "compare the % and the %: which one is bigger?"}, random,
                      {name_of(a.shape), name_of(b.shape)}),
-                name_of(a.size == Size::large ? a.shape : b.shape), "compare-attribute", a.shape);
+                name_of(a.size == Size::large ? a.shape : b.shape), "compare-attribute", "attribute", a.shape);
   const auto first = describe(scene, order[0], Hide::color, random),
              second = describe(scene, order[1], Hide::color, random);
   if (first.empty() || second.empty()) return std::nullopt;
@@ -97,7 +98,7 @@ std::optional<Question> compare_attributes(const Scene& scene, Random& random) {
   if (!same && random.chance(0.4)) return std::nullopt;  // equal colours are rarer; keep the answers near balance
   return made(fill({"do the % and the % have the same color?", "is the color of the % the same as that of the %?"},
                    random, {first, second}),
-              yes_no(same), "compare-attribute", a.shape);
+              yes_no(same), "compare-attribute", "color", a.shape);
 }
 
 std::optional<Question> ask_comparison(const Scene& scene, Random& random) {
@@ -113,18 +114,18 @@ std::optional<Question> ask_attribute(const Scene& scene, Random& random) {
       const auto phrase = describe(scene, i, Hide::size, random);
       if (!phrase.empty())
         return made(fill({"what size is the %?", "is the % small or large in size?"}, random, {phrase}),
-                    name_of(o.size), "attribute", o.shape);
+                    name_of(o.size), "attribute", "grounding", o.shape);
     } else if (kind == 1 && plain) {
       const auto phrase = describe(scene, i, Hide::texture, random);
       if (!phrase.empty())
         return made(
             fill({"what kind of texture does the % have?", "what type of pattern is on the %?"}, random, {phrase}),
-            name_of(o.texture), "fine-grained", o.shape);
+            name_of(o.texture), "fine-grained", "grounding", o.shape);
     } else {
       const auto phrase = describe(scene, i, Hide::shape, random);
       if (!phrase.empty())
         return made(fill({"what shape is the %?", "what is the shape of the %?"}, random, {phrase}), name_of(o.shape),
-                    "attribute", o.shape);
+                    "object", "grounding", o.shape);
     }
     return std::nullopt;
   });
@@ -138,7 +139,7 @@ std::optional<Question> ask_activity(const Scene& scene, Random& random) {
     if (phrase.empty()) return std::nullopt;
     return made(fill({"what is the % doing?", "which activity is the % engaged in?", "what activity does the % show?"},
                      random, {phrase}),
-                name_of(o.pose), "activity", o.shape);
+                name_of(o.pose), "activity", "grounding", o.shape);
   });
 }
 
@@ -161,7 +162,7 @@ std::optional<Question> ask_existence(const Scene& scene, Random& random) {
   }
   const std::string phrase = (with_color ? std::string(name_of(o.color)) + " " : "") + name_of(o.shape);
   return made(fill({"is there %?", "do you see %?", "does the image show %?"}, random, {with_article(phrase)}),
-              yes_no(present), "existence", o.shape);
+              yes_no(present), "existence", with_color ? "color" : "", o.shape);
 }
 
 std::optional<Question> ask_reading(const Scene& scene, Random& random) {
@@ -172,14 +173,14 @@ std::optional<Question> ask_reading(const Scene& scene, Random& random) {
     if (phrase.empty()) return std::nullopt;
     if (o.text.size() == 1)
       return made(fill({"what letter is printed on the %?", "which letter does the % show?"}, random, {phrase}), o.text,
-                  "read", o.shape);
+                  "read", "grounding", o.shape);
     if (random.chance(0.25))
       return made(
           fill({"what is the first letter on the %?", "read the first letter printed on the %"}, random, {phrase}),
-          o.text.substr(0, 1), "read", o.shape);
+          o.text.substr(0, 1), "read", "grounding", o.shape);
     return made(
         fill({"what word is printed on the %?", "what does the % say?", "read the text on the %"}, random, {phrase}),
-        o.text, "read", o.shape);
+        o.text, "read", "grounding", o.shape);
   });
 }
 
@@ -189,10 +190,11 @@ std::optional<Question> ask_object(const Scene& scene, Random& random) {
     if (random.chance(0.6))
       return made(
           fill({"what is in the % of the image?", "which object is at the %?"}, random, {name_of_place(o.place)}),
-          name_of(o.shape), "grounding", o.shape);
+          name_of(o.shape), "grounding", "object", o.shape);
     const auto phrase = describe(scene, i, Hide::shape, random);
     if (phrase.empty()) return std::nullopt;
-    return made(fill({"what is the %?", "name the %"}, random, {phrase}), name_of(o.shape), "object", o.shape);
+    return made(fill({"what is the %?", "name the %"}, random, {phrase}), name_of(o.shape), "object", "grounding",
+                o.shape);
   });
 }
 
@@ -210,7 +212,7 @@ std::optional<Question> ask_neighbour(const Scene& scene, Random& random) {
       if (o.place == row * 3 + column)
         return made(fill({"what is directly % the %?", "which object is right next to, %, the %?"}, random,
                          {side.words, phrase}),
-                    name_of(o.shape), "relation", o.shape);
+                    name_of(o.shape), "relation", "object", o.shape);
     return std::nullopt;
   });
 }
@@ -227,7 +229,7 @@ std::optional<Question> ask_spatial(const Scene& scene, Random& random) {
   const std::string relation =
       sideways ? (forward ? "to the left of" : "to the right of") : (forward ? "above" : "below");
   return made(fill({"is the % % the %?"}, random, {first, relation, second}), yes_no(forward == (difference < 0)),
-              "spatial", a.shape);
+              "spatial", "location", a.shape);
 }
 
 std::optional<Question> ask_orientation(const Scene& scene, Random& random) {
@@ -236,7 +238,7 @@ std::optional<Question> ask_orientation(const Scene& scene, Random& random) {
     const auto phrase = describe(scene, i, Hide::nothing, random);
     if (o.shape != Shape::bar || phrase.empty()) return std::nullopt;
     return made(fill({"what is the orientation of the %?", "which way does the % run?"}, random, {phrase}),
-                name_of(o.orientation), "other", o.shape);
+                name_of(o.orientation), "attribute", "grounding", o.shape);
   });
 }
 

@@ -38,7 +38,8 @@ const char* metric_of(Format format);  // exact, letter, iou50 or rouge_l
 struct Question {
   std::string text, answer;
   std::vector<std::string> references;  // further right answers, only for captions
-  std::string skill;                    // by the taxonomy of skills/
+  std::string skill;                    // that names it, by the taxonomy of skills/
+  std::string second;                   // needed beside it, which other questions share; empty: none
   Shape concept_shape = Shape::circle;  // what it is about
 };
 

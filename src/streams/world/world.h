@@ -12,6 +12,7 @@
 namespace asr::world {
 
 inline constexpr uint64_t kWorldVersion = 2;  // a change of scenes, questions or drawing that alters samples raises it
+inline constexpr int kSkillsVersion = 2;      // a change of the questions' true skills alone raises this one
 
 struct Task {
   std::string name;

@@ -206,7 +206,7 @@ TEST(Calibration, FindsTheTemperatureThatMadeTheLabels) {
 
 TEST(Calibration, ReportCountsByHand) {
   const auto p = torch::tensor({{0.9, 0.1}, {0.6, 0.4}, {0.3, 0.7}, {0.2, 0.8}});
-  const auto report = evaluate_posterior(p, {0, 1, 1, 0});
+  const auto report = evaluate_posterior(p, {{"a", 0}, {"b", 1}, {"c", 1}, {"d", 0}});
   EXPECT_EQ(report.accuracy, 0.5);
   EXPECT_NEAR(report.confidence, 0.75, 1e-6);
   EXPECT_NEAR(report.calibration_error, (0.1 + 0.6 + 0.3 + 0.8) / 4, 1e-6);
@@ -214,6 +214,11 @@ TEST(Calibration, ReportCountsByHand) {
   EXPECT_EQ(report.confusions[0].count, 1);
   EXPECT_EQ(report.skills[0].count, 2);
   EXPECT_EQ(report.skills[1].correct, 1);
+  // Soft labels: who answers by their shares is calibrated.
+  const auto soft = evaluate_posterior(
+      p, {{"a", 0, {0.9f, 0.1f}}, {"b", 0, {0.6f, 0.4f}}, {"c", 1, {0.3f, 0.7f}}, {"d", 1, {0.2f, 0.8f}}});
+  EXPECT_EQ(soft.accuracy, 1);
+  EXPECT_NEAR(soft.calibration_error, 0, 1e-6);
 }
 
 // So that results on the world do not depend on whether WordNet is installed.
