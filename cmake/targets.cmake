@@ -22,10 +22,13 @@ function(asr_plain_library folder)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
 endfunction()
 
-# A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser.
+# A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file.
 function(asr_torch_library folder)
-  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(arg_WITHOUT)
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/${folder}/${arg_WITHOUT})
+  endif()
   string(REPLACE "/" "_" name ${folder})
   add_library(asr_${name} STATIC ${sources})
   asr_use_torch(asr_${name})

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -18,10 +18,6 @@ namespace asr {
 volatile std::sig_atomic_t stop_requested = 0;
 
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The stream's own order first, then random ones: the same for every method and seed.
 std::vector<size_t> task_order(size_t tasks, int64_t order) {

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 
 #include "backbones/adapter_file.h"
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
@@ -20,10 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kNotAsked = -1;  // a task without novel compositions
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string stage_folder(const std::string& folder, int stage) {
   return fmt::format("{}/stages/{:02d}", folder, stage);

@@ -1,9 +1,8 @@
 // What a run saves and restores, and the list of what its methods keep between stages.
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
@@ -59,7 +58,7 @@ void Trainer::save() {
   for (const auto& item : kept_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
   checkpoint.state["kept"] = kinds;
   save_checkpoint(key_.folder + "/checkpoints", checkpoint, config_.run.keep_checkpoints);
-  last_save_ = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  last_save_ = now();
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {

@@ -55,7 +55,7 @@ class Commands : public testing::Test {
 };
 
 TEST_F(Commands, VersionAndHelp) {
-  auto outcome = run_program({"--version"});
+  auto outcome = run_executable({"--version"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_CONTAINS(outcome.out, "asr 0.");
   EXPECT_EQ(run_program({"--version", "--json"}).json()["version"].get<std::string>().substr(0, 2), "0.");
@@ -74,6 +74,7 @@ TEST_F(Commands, VersionAndHelp) {
 
 TEST_F(Commands, UsageErrorsOfferTheNearestName) {
   expect_refused({"spectrm"}, "did you mean 'spectrum'?");
+  EXPECT_EQ(run_executable({"spectrm"}).status, 2);
   expect_refused({"memory", "shw", "x"}, "did you mean 'show'?");
   expect_refused({"spectrum", "in", "-o", "out", "--prest", "paper"}, "did you mean '--preset'?");
   expect_refused({"spectrum", "in"}, "--output is required");

@@ -87,7 +87,9 @@ TEST(RunCommand, CtrlCSavesAndSaysHowToGoOn) {
     execl(ASR_PROGRAM, ASR_PROGRAM, "run", (folder / "c.yaml").c_str(), "--threads", "1", nullptr);
     _exit(127);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const std::string log = (folder / "out") + "/vanilla/log.jsonl";  // its first line: training has begun
+  for (int tenths = 0; tenths < 600 && (!fs::exists(log) || fs::file_size(log) == 0); ++tenths)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);

@@ -77,14 +77,14 @@ TEST(TokenizerData, LlamaVectors) {
   const auto folder = data_folder() + "/tokenizers/llama2";
   SKIP_WITHOUT(folder);
   const auto model = load_tokenizer(folder);  // tokenizer.model: the JSON file is packed
-  const auto json = unpacked("llama2");
+  const auto from_json = unpacked("llama2");
   const auto vectors = llama_vectors();
   ASSERT_EQ(vectors.size(), 47u);
   for (const auto& vector : vectors) {
     EXPECT_EQ(ids_of(model->encode(vector.text)), vector.ids) << vector.text;
-    EXPECT_EQ(ids_of(json->encode(vector.text)), vector.ids) << vector.text;
+    EXPECT_EQ(ids_of(from_json->encode(vector.text)), vector.ids) << vector.text;
     expect_round_trip(*model, vector.text);
-    expect_round_trip(*json, vector.text);
+    expect_round_trip(*from_json, vector.text);
   }
   EXPECT_EQ(model->size(), 32000);
   EXPECT_EQ(model->id_of("</s>"), 2);
@@ -117,11 +117,12 @@ TEST(TokenizerData, QuestionsComeBack) {
   SKIP_WITHOUT(data_folder() + "/vqav2_subset");
   SKIP_WITHOUT(data_folder() + "/tokenizers/llama2");
   const auto model = load_tokenizer(data_folder() + "/tokenizers/llama2");
-  const auto json = unpacked("llama2"), qwen = unpacked("qwen2_5");
+  const auto from_json = unpacked("llama2"), qwen = unpacked("qwen2_5");
   const auto texts = questions();
   ASSERT_GT(texts.size(), 10000u);
-  for (const auto& text : texts) {
-    ASSERT_EQ(ids_of(model->encode(text)), ids_of(json->encode(text))) << text;
+  for (size_t i = 0; i < texts.size(); i += kSanitized ? 25 : 1) {
+    const auto& text = texts[i];
+    ASSERT_EQ(ids_of(model->encode(text)), ids_of(from_json->encode(text))) << text;
     expect_round_trip(*model, text);
     expect_round_trip(*qwen, text);
   }

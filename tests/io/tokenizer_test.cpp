@@ -232,7 +232,7 @@ TEST(TokenizerJson, BadFiles) {
 }
 
 TEST(Tokenizers, AMillionLettersAreNoTrap) {
-  const std::string text(1 << 20, 'a');
+  const std::string text(kSanitized ? 1 << 16 : 1 << 20, 'a');
   json file = byte_level_json({{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}});
   EXPECT_EQ(tokenizer_from_json(file.dump(), "t")->encode(text).size(), text.size() / 8);
   const auto t = from_sentencepiece(sentencepiece_bytes(llama_pieces({"aa", "aaaa", kMark, "a"}), true));

@@ -61,6 +61,13 @@ std::string error_of(const Action& action, int status = 2) {
   return "";
 }
 
+// Under the sanitizers, ten to thirty times slower, tests of size and of real data take a part of the input.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 inline std::string shared_data() {
   const char* variable = std::getenv("ASR_TEST_DATA");
   return variable && *variable ? variable : ASR_SHARED_DATA;

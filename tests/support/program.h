@@ -1,14 +1,19 @@
-// Runs the program as a user would and keeps what it printed.
+// Runs the program as a user would and keeps what it printed: in a child of the test, which has libtorch loaded already
+// (loading it takes half a second). run_executable starts build/asr itself.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/program.h"
 #include "tests/support/files.h"
 
 namespace asr {
@@ -19,8 +24,14 @@ struct Outcome {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
+// A child cannot use a thread pool that its parent started; the program sets its own number of threads.
+inline const bool one_thread_before_fork = (at::set_num_threads(1), true);
+
+// `start` gets the program's command line and returns its exit status, or does not return.
+template <class Start>
+Outcome run_in_child(const std::vector<std::string>& arguments, const std::string& input, Start start) {
   TemporaryFolder folder;
+  std::cout.flush(), std::fflush(nullptr);  // or the child would print it once more
   const pid_t child = fork();
   if (child == 0) {
     dup2(open(input.c_str(), O_RDONLY), 0);
@@ -29,13 +40,26 @@ inline Outcome run_program(const std::vector<std::string>& arguments, const std:
     std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
     for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
     list.push_back(nullptr);
-    execv(ASR_PROGRAM, list.data());
-    _exit(127);
+    const int status = start(list);
+    std::cout.flush(), std::fflush(nullptr);
+    _exit(status);
   }
   int status = 0;
   waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder / "out"),
           read_text(folder / "error")};
+}
+
+inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
+  return run_in_child(arguments, input,
+                      [](std::vector<char*>& list) { return program(static_cast<int>(list.size()) - 1, list.data()); });
+}
+
+inline Outcome run_executable(const std::vector<std::string>& arguments) {
+  return run_in_child(arguments, "/dev/null", [](std::vector<char*>& list) {
+    execv(ASR_PROGRAM, list.data());
+    return 127;
+  });
 }
 
 // Bad input: exit status 2, nothing on stdout, one line on stderr that holds `part`.
