@@ -95,6 +95,7 @@ class PretrainedBackbone : public Backbone {
   // For a family's constructor.
   void load_text(Weights weights, const std::string& head_prefix = "lm_head.");
   void load_processors(bool pictures);
+  void add_end_token(const std::string& piece);  // where the tokenizer has it
 
   ModelFolder folder_;
   Renames renames_;
