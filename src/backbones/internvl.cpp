@@ -16,7 +16,8 @@ class InternVl final : public PretrainedBackbone {
   explicit InternVl(const InternVlLayout& layout)
       : PretrainedBackbone(layout.folder, layout.renames),
         thumbnail_(layout.thumbnail),
-        transposed_(layout.transposed) {
+        transposed_(layout.transposed),
+        packed_text_(layout.packed_text) {
     const ModelConfig config(folder_.config, folder_.config_path);
     Weights weights(folder_.path, layout.renames);
     unpack_internvl(layout, weights);
@@ -36,6 +37,18 @@ class InternVl final : public PretrainedBackbone {
     // The authors' files say the token's number nowhere else.
     if (folder_.type != "internvl" && has_tokenizer()) image_token_ = tokenizer().id_of(prompt_.image);
     if (!layout.end_token.empty()) add_end_token(layout.end_token);
+  }
+
+  // InternLM2's attention.wqkv, on which adapters of others are.
+  PackedModule packed_module(const std::string& module) const override {
+    const std::string end = "self_attn.wqkv";
+    if (!packed_text_ || module.size() < end.size() || module.substr(module.size() - end.size()) != end) return {};
+    const auto place = module.substr(0, module.size() - 4);
+    const auto& c = text_.decoder.config;
+    return {c.kv_heads,
+            {{place + "q_proj", c.heads / c.kv_heads * c.head()},
+             {place + "k_proj", c.head()},
+             {place + "v_proj", c.head()}}};
   }
 
  protected:
@@ -100,7 +113,7 @@ class InternVl final : public PretrainedBackbone {
 
   InternVit vision_;
   int64_t tile_rows_ = 0, tile_columns_ = 0;  // visual tokens
-  bool thumbnail_ = true, transposed_ = false;
+  bool thumbnail_ = true, transposed_ = false, packed_text_ = false;
   LayerNorm norm_;
   Linear first_, second_;
   Activation activation_ = Activation::gelu;

@@ -262,6 +262,41 @@ TEST_F(InternVlLayouts, AdaptersFitBothLayouts) {
   EXPECT_TRUE(expected.equal(hidden(chat(), renamed_adapter)));
 }
 
+// LoRA on InternLM2's packed attention is LoRA on q, k and v with one A.
+TEST_F(InternVlLayouts, AdaptersOfPackedAttention) {
+  give_llama_decoder(hf());
+  write_chat();
+  const auto folder = *golden.place / "packed";
+  std::filesystem::copy(hf() + "/adapter", folder, std::filesystem::copy_options::recursive);
+  const std::string module = "base_model.model.language_model.model.layers.1.attention.wqkv";
+  const auto a = at::randn({4, 32}), b = at::randn({64, 4});
+  write_tensors(folder + "/adapter_model.safetensors",
+                {{module + ".lora_A.weight", a}, {module + ".lora_B.weight", b}});
+  at::NoGradGuard no_grad;
+  const auto model = load(chat());
+  EXPECT_EQ(load_adapter(*model, folder).size(), 6u);
+  const auto found = inspect(*model).hidden;
+  // The same added into the weights.
+  auto tensors = read_tensors(chat() + "/model.safetensors");
+  auto& weight = tensors.at("language_model.model.layers.1.attention.wqkv.weight");
+  weight = weight + b.mm(a) * 2;
+  write_tensors(chat() + "/model.safetensors", tensors);
+  const auto expected = inspect(*load(chat())).hidden;
+  EXPECT_LE((found - expected).index({batch.mask}).abs().max().item<double>(), 2e-4);
+  const auto error = [&](const TensorsByName& list) {
+    write_tensors(folder + "/adapter_model.safetensors", list);
+    return error_of([&] { load_adapter(*load(chat()), folder); });
+  };
+  EXPECT_CONTAINS(error({{module + ".lora_A.weight", a}}), "only one of lora_A and lora_B");
+  EXPECT_CONTAINS(error({{module + ".lora_A.weight", a}, {module + ".lora_B.weight", at::randn({63, 4})}}),
+                  "has shape [63, 4] where the model has 64 rows");
+  const std::string tower = "base_model.model.vision_model.encoder.layers.0.attn.qkv";
+  EXPECT_CONTAINS(error({{tower + ".lora_A.weight", a}}), "'vision_model.encoder.layers.0.attn.qkv' is no linear of");
+  EXPECT_CONTAINS(error({{"base_model.model.language_model.model.layers.9.attention.wqkv.lora_A.weight", a},
+                         {"base_model.model.language_model.model.layers.9.attention.wqkv.lora_B.weight", b}}),
+                  "layers.9.attention.wqkv' is no linear of");
+}
+
 TEST_F(InternVlLayouts, GradientsOfDefaultSitesAreTheSame) {
   for (const bool llama : {false, true}) {
     if (llama) give_llama_decoder(hf());
