@@ -9,7 +9,7 @@
 
 PRESET ?= release
 FUZZ_SECONDS ?= 60
-FUZZERS := safetensors options_yaml score_csv json_records answers tokenizer_json tokenizer_model image
+FUZZERS := safetensors options_yaml score_csv json_records answers tokenizer_json tokenizer_model tokenizer_vocabulary image
 # Where the kernel allows, tests use both cores; each test process keeps its own thread count.
 JOBS ?= $(shell nproc)
 # make ASR_TORCH_FROM_PYTHON=python3: the libtorch inside that interpreter's torch package.

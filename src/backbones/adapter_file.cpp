@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backbones/model_folder.h"
+#include "backbones/pretrained.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -73,6 +74,31 @@ Key split_key(std::string name, const std::string& path) {
   fail(path, ": tensor '", name, "' is no part of a LoRA adapter (lora_A or lora_B)");
 }
 
+using Pairs = std::map<std::string, std::pair<torch::Tensor, torch::Tensor>>;  // A and B of a module
+
+// An adapter of a module that holds several linears is one of each: they share A and have their own rows of B.
+void take_apart(const PretrainedBackbone& model, const std::string& path, Pairs& pairs) {
+  const Pairs given = pairs;
+  for (const auto& [module, pair] : given) {
+    const auto packed = model.packed_module(module);
+    if (packed.parts.empty()) continue;
+    pairs.erase(module);
+    int64_t rows = 0, begin = 0;
+    for (const auto& part : packed.parts) rows += part.second;
+    const auto& [a, b] = pair;
+    check(a.defined() && b.defined(), path, ": '", module, "' has only one of lora_A and lora_B");
+    check(b.dim() == 2 && b.size(0) == packed.groups * rows, path, ": lora_B of '", module, "' has shape ",
+          shape_text(b.sizes()), " where the model has ", packed.groups * rows, " rows");
+    const auto grouped = b.view({packed.groups, rows, b.size(1)});
+    for (const auto& [name, count] : packed.parts) {
+      const bool fresh =
+          pairs.emplace(name, std::make_pair(a.clone(), grouped.narrow(1, begin, count).flatten(0, 1))).second;
+      check(fresh, path, ": '", name, "' has an adapter of its own and one in '", module, "'");
+      begin += count;
+    }
+  }
+}
+
 }  // namespace
 
 NamedParameters load_adapter(Backbone& model, const std::string& folder) {
@@ -86,18 +112,21 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
   std::map<std::string, Linear*> places;
   std::vector<std::string> names;
   for (const auto& site : model.adaptable()) places[site.name] = site.linear, names.push_back(site.name);
-  std::map<std::string, std::pair<torch::Tensor, torch::Tensor>> pairs;
+  const auto* pretrained = dynamic_cast<const PretrainedBackbone*>(&model);
+  Pairs pairs;
   for (const auto& view : file.tensors) {
     const auto key = split_key(view.name, path);
     const auto module = model.current_name(key.module);
-    check(places.count(module), path, ": '", key.module, "' is no linear of ", model.name(),
-          did_you_mean(module, names));
+    const auto parts = pretrained ? pretrained->packed_module(module).parts : Weights::Parts{};
+    check(places.count(parts.empty() ? module : parts[0].first), path, ": '", key.module, "' is no linear of ",
+          model.name(), did_you_mean(module, names));
     auto& pair = pairs[module];
     auto& half = key.which == 'A' ? pair.first : pair.second;
     check(!half.defined(), path, ": lora_", key.which, " of '", module, "' is there twice");
     half = load_real(file, view.name).to(at::kFloat).clone();
   }
   check(!pairs.empty(), path, ": holds no adapter");
+  if (pretrained) take_apart(*pretrained, path, pairs);
   NamedParameters out;
   for (const auto& site : model.adaptable()) {
     const auto found = pairs.find(site.name);

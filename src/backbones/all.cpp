@@ -27,8 +27,9 @@ std::unique_ptr<Backbone> load_backbone(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return TinyBackbone::load(path);
   const auto folder = read_model_folder(path);
+  const std::string family = folder.type == "internvl_chat" ? "internvl" : folder.type;  // its authors' layout
 #define ASR_BACKBONE(name, summary) \
-  if (folder.type == #name) return make_##name##_backbone(folder);
+  if (family == #name) return make_##name##_backbone(folder);
 #include "backbones/backbones.def"
 #undef ASR_BACKBONE
   std::vector<std::string> known;

@@ -1,6 +1,7 @@
-// InternVL3: a picture is cut into tiles (and, where there are several, a thumbnail of the whole), each seen by
+// InternVL2 to 3: a picture is cut into tiles (and, where there are several, a thumbnail of the whole), each seen by
 // InternViT and folded to a quarter of its patches. The tiles lie row-major on one large grid; the thumbnail is left
 // out unless it is all there is.
+#include "backbones/internvl_layout.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "nn/activation.h"
@@ -10,33 +11,44 @@
 namespace asr {
 namespace {
 
-const PretrainedBackbone::Renames kRenames = {
-    {"vision_tower.", "model.vision_tower."},
-    {"multi_modal_projector.", "model.multi_modal_projector."},
-    {"language_model.lm_head.", "lm_head."},
-    {"language_model.model.", "model.language_model."},
-};
-
 class InternVl final : public PretrainedBackbone {
  public:
-  explicit InternVl(const ModelFolder& folder) : PretrainedBackbone(folder, kRenames) {
-    const auto& c = folder.config;
-    const auto& path = folder.config_path;
-    Weights weights(folder.path, kRenames);
-    vision_ = InternVit(c, weights.below("model.vision_tower."));
+  explicit InternVl(const InternVlLayout& layout)
+      : PretrainedBackbone(layout.folder, layout.renames),
+        thumbnail_(layout.thumbnail),
+        transposed_(layout.transposed),
+        packed_text_(layout.packed_text) {
+    const ModelConfig config(folder_.config, folder_.config_path);
+    Weights weights(folder_.path, layout.renames);
+    unpack_internvl(layout, weights);
+    if (layout.own_head && weights.has("lm_head.weight")) folder_.config["tie_word_embeddings"] = false;
+    vision_ = InternVit(folder_.config, weights.below("model.vision_tower."));
     load_text(weights);
     auto projector = weights.below("model.multi_modal_projector.");
     norm_ = projector.layer_norm("layer_norm", vision_.width(), 1e-5);
     first_ = projector.linear("linear_1", width(), vision_.width(), true);
     second_ = projector.linear("linear_2", width(), width(), true);
-    activation_ = activation_named(ModelConfig(c, path).text("projector_hidden_act", "gelu"));
+    activation_ = activation_named(config.text("projector_hidden_act", "gelu"));
     weights.finish();
-    image_token_ = ModelConfig(c, path).count("image_token_id", 151667);
+    set_tile(layout.tile);
     load_processors(/*pictures=*/true);
-    prompt_.image = "<IMG_CONTEXT>", prompt_.image_open = "<img>", prompt_.image_close = "</img>";
-    prompt_.before = "<|im_start|>user\n", prompt_.picture = "<IMG_CONTEXT>\n";
-    prompt_.after = "<|im_end|>\n<|im_start|>assistant\n";
-    prompt_.answer_after = "<|im_end|>";
+    prompt_ = layout.prompt;
+    image_token_ = layout.image_token;
+    // The authors' files say the token's number nowhere else.
+    if (folder_.type != "internvl" && has_tokenizer()) image_token_ = tokenizer().id_of(prompt_.image);
+    if (!layout.end_token.empty()) add_end_token(layout.end_token);
+  }
+
+  // InternLM2's attention.wqkv, on which adapters of others are.
+  PackedModule packed_module(const std::string& module) const override {
+    const std::string end = "self_attn.wqkv";
+    if (!packed_text_ || module.size() < end.size() || module.substr(module.size() - end.size()) != end) return {};
+    const auto place = module.substr(0, module.size() - 4);
+    const auto& c = text_.decoder.config;
+    return {c.kv_heads,
+            {{place + "q_proj", c.heads / c.kv_heads * c.head()},
+             {place + "k_proj", c.head()},
+             {place + "v_proj", c.head()}}};
   }
 
  protected:
@@ -46,12 +58,14 @@ class InternVl final : public PretrainedBackbone {
       at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
       seen = vision_(batch.pixels.to(compute_type()), pass);
     }
+    if (transposed_) {
+      const int64_t rows = batch.pixels.size(2) / vision_.shape.patch[0] / vision_.fold;
+      seen = seen.view({seen.size(0), rows, -1, seen.size(2)}).transpose(1, 2).flatten(1, 2);
+    }
     return second_(activate(activation_, first_(norm_(seen), pass)), pass).flatten(0, 1);
   }
 
-  int64_t tile_side() const { return vision_.shape.rows() / vision_.fold; }
-  int64_t tile_width() const { return vision_.shape.columns() / vision_.fold; }
-  int64_t tile_tokens() const { return tile_side() * tile_width(); }
+  int64_t tile_tokens() const { return tile_rows_ * tile_columns_; }
 
   int64_t image_tokens(const ProcessedImages& images, size_t index) const override {
     return images.layout.at(index) * tile_tokens();
@@ -62,14 +76,16 @@ class InternVl final : public PretrainedBackbone {
     check(image < batch.tile_grid.size(0), "there are more visual tokens than pictures account for");
     const int64_t* tiles = batch.tile_grid.data_ptr<int64_t>() + 2 * image;
     const int64_t rows = tiles[0], across = tiles[1], whole = rows * across * tile_tokens();
-    PictureCells out{{0, whole, rows * tile_side(), across * tile_width(), {}}, whole};
-    if (rows * across == 1) return out;
-    out.tokens += tile_tokens();  // the thumbnail
+    PictureCells out{{0, whole, rows * tile_rows_, across * tile_columns_, {}}, whole};
+    if (rows * across == 1 && !transposed_) return out;
+    if (rows * across > 1 && thumbnail_) out.tokens += tile_tokens();
     // Tokens come tile by tile; cells are rows of the large grid.
     for (int64_t i = 0; i < whole; ++i) {
-      const int64_t tile = i / tile_tokens(), y = i % tile_tokens() / tile_width(), x = i % tile_width();
-      out.cells.cell.push_back((tile / across * tile_side() + y) * across * tile_width() +
-                               tile % across * tile_width() + x);
+      const int64_t tile = i / tile_tokens(), inside = i % tile_tokens();
+      const int64_t y = transposed_ ? inside % tile_rows_ : inside / tile_columns_;
+      const int64_t x = transposed_ ? inside / tile_rows_ : inside % tile_columns_;
+      out.cells.cell.push_back((tile / across * tile_rows_ + y) * across * tile_columns_ +
+                               tile % across * tile_columns_ + x);
     }
     return out;
   }
@@ -84,7 +100,20 @@ class InternVl final : public PretrainedBackbone {
   }
 
  private:
+  // A side of 0 pixels: as the tower was made.
+  void set_tile(int64_t side) {
+    const auto& shape = vision_.shape;
+    tile_rows_ = (side ? side / shape.patch[0] : shape.rows()) / vision_.fold;
+    tile_columns_ = (side ? side / shape.patch[1] : shape.columns()) / vision_.fold;
+    check(!side || (tile_rows_ * vision_.fold * shape.patch[0] == side &&
+                    tile_columns_ * vision_.fold * shape.patch[1] == side),
+          folder_.config_path, ": 'force_image_size' is ", side, ", which is no multiple of the ",
+          vision_.fold * shape.patch[0], " pixels of a visual token");
+  }
+
   InternVit vision_;
+  int64_t tile_rows_ = 0, tile_columns_ = 0;  // visual tokens
+  bool thumbnail_ = true, transposed_ = false, packed_text_ = false;
   LayerNorm norm_;
   Linear first_, second_;
   Activation activation_ = Activation::gelu;
@@ -93,7 +122,7 @@ class InternVl final : public PretrainedBackbone {
 }  // namespace
 
 std::unique_ptr<Backbone> make_internvl_backbone(const ModelFolder& folder) {
-  return std::make_unique<InternVl>(folder);
+  return std::make_unique<InternVl>(internvl_layout(folder));
 }
 
 }  // namespace asr

@@ -35,6 +35,11 @@ void PretrainedBackbone::load_processors(bool pictures) {
   }
 }
 
+void PretrainedBackbone::add_end_token(const std::string& piece) {
+  const auto id = tokenizer_ ? tokenizer_->find(piece) : std::nullopt;
+  if (id && std::find(end_tokens_.begin(), end_tokens_.end(), *id) == end_tokens_.end()) end_tokens_.push_back(*id);
+}
+
 std::string PretrainedBackbone::name() const {
   const auto path = std::filesystem::path(folder_.path);
   const auto last = path.filename().empty() ? path.parent_path().filename() : path.filename();

@@ -37,6 +37,13 @@ class PretrainedBackbone : public Backbone {
   std::vector<AdapterSite> sites() override;
   std::vector<AdapterSite> adaptable() override;
   std::string current_name(const std::string& module) const override;
+  // The adaptable linears that a module of the checkpoint holds below one another, `groups` times in turn, each with
+  // its rows in a group; none where it is no such module.
+  struct PackedModule {
+    int64_t groups = 1;
+    Weights::Parts parts;
+  };
+  virtual PackedModule packed_module(const std::string&) const { return {}; }
   torch::Tensor token_embedding() const override { return text_.embedding; }
 
   // A pass with everything that can be looked at; `layers` of those that can be tapped.
@@ -95,6 +102,7 @@ class PretrainedBackbone : public Backbone {
   // For a family's constructor.
   void load_text(Weights weights, const std::string& head_prefix = "lm_head.");
   void load_processors(bool pictures);
+  void add_end_token(const std::string& piece);  // where the tokenizer has it
 
   ModelFolder folder_;
   Renames renames_;

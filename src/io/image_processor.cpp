@@ -71,6 +71,12 @@ std::unique_ptr<ImageProcessor> make_image_processor(const json& config, const s
 }
 
 std::unique_ptr<ImageProcessor> load_image_processor(const std::string& model_folder) {
+  const std::string model = model_folder + "/config.json";
+  if (std::filesystem::exists(model)) {
+    const json config = read_config(model);
+    if (config.contains("model_type") && config["model_type"] == json("internvl_chat"))
+      return make_image_processor(internvl_chat_settings(config, model), model);
+  }
   // The order in which transformers looks.
   const std::string whole = model_folder + "/processor_config.json", own = model_folder + "/preprocessor_config.json";
   if (std::filesystem::exists(whole)) {

@@ -28,7 +28,8 @@ class ImageProcessor {
   virtual void append(const Image8& image, const std::string& name, ProcessedImages& out) const = 0;
 };
 
-// From processor_config.json (its "image_processor") or preprocessor_config.json in a model folder.
+// From processor_config.json (its "image_processor") or preprocessor_config.json in a model folder; InternVL in its
+// authors' layout from config.json.
 std::unique_ptr<ImageProcessor> load_image_processor(const std::string& model_folder);
 
 // From the configuration itself; `path` names it in messages.

@@ -39,12 +39,17 @@ class Tokenizer {
   int64_t id_of(const std::string& piece) const;  // an error where find() has nothing
 };
 
-// DIR/tokenizer.json, else DIR/tokenizer.model; with the tokens that added_tokens.json and tokenizer_config.json add.
+// DIR/tokenizer.json, else DIR/tokenizer.model, else DIR/vocab.json with DIR/merges.txt; with the tokens that
+// added_tokens.json and tokenizer_config.json add.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir);
 
 // One file; `path` goes into error messages.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& path);
 std::unique_ptr<Tokenizer> tokenizer_from_sentencepiece(ByteSpan bytes, const std::string& path);
+
+// vocab.json and merges.txt, cut into words as `tokenizer_class` does; `folder` goes into error messages.
+std::unique_ptr<Tokenizer> tokenizer_from_vocabulary(const std::string& vocabulary, const std::string& merges,
+                                                     const std::string& tokenizer_class, const std::string& folder);
 
 // A text as one line and back: \n stands for a newline, \\ for a backslash; any other backslash for itself.
 std::string escape_line(const std::string& text);

@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,7 +16,8 @@
 
 namespace asr {
 
-// A name under the first pair whose first text it begins with, that replaced by the second.
+// A name under the first pair whose first text it begins with, that replaced by the second. A text that ends in no dot
+// stands for whole parts of a name; "*" in it is a number, which the second text's "*" repeats.
 std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames);
 
 class Weights {
@@ -34,6 +36,11 @@ class Weights {
   RmsNorm rms_norm(const std::string& name, int64_t width, double eps);
   LayerNorm layer_norm(const std::string& name, int64_t width, double eps);
 
+  // A tensor that holds several of the model's below one another is known under theirs from now on: `groups` times the
+  // parts in turn, each with its name and its rows in a group. One group is mapped without a copy as well.
+  using Parts = std::vector<std::pair<std::string, int64_t>>;
+  void unpack(const std::string& name, int64_t groups, const Parts& parts);
+
   void ignore(const std::string& name);  // known not to be used
   // Fails if a tensor of the file was neither taken nor ignored.
   void finish() const;
@@ -41,11 +48,18 @@ class Weights {
   const std::string& path() const;
 
  private:
+  struct Stored {
+    const TensorView* view = nullptr;
+    size_t shard = 0;
+    int64_t groups = 1, begin = 0, rows = 0;  // of every group, `rows` from `begin` on; 0: all of the tensor
+    std::vector<int64_t> shape() const;
+  };
   struct Files {
     std::string path;
     SafetensorsSet set;
-    std::map<std::string, std::pair<const TensorView*, size_t>> tensors;  // by the model's name; the shard
+    std::map<std::string, Stored> tensors;  // by the model's name
     std::set<std::string> taken;
+    std::vector<std::pair<std::string, std::string>> renames;
   };
   std::shared_ptr<Files> files_;
   std::string prefix_;

@@ -128,5 +128,33 @@ TEST(TokenizerData, QuestionsComeBack) {
   }
 }
 
+// Qwen2.5's vocabulary as vocab.json and merges.txt, the form that InternVL3's folders have.
+TEST(TokenizerData, VocabularyFilesGiveTheSameIds) {
+  const auto folder = data_folder() + "/tokenizers/qwen2_5";
+  SKIP_WITHOUT(folder);
+  SKIP_WITHOUT(data_folder() + "/vqav2_subset");
+  const auto file = nlohmann::json::parse(gunzipped(folder + "/tokenizer.json.gz"));
+  TemporaryFolder place;
+  std::string merges = "#version: 0.2\n";
+  for (const auto& merge : file["model"]["merges"])
+    merges += (merge.is_string() ? merge.get<std::string>()
+                                 : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) +
+              "\n";
+  write_text(place / "vocab.json", file["model"]["vocab"].dump());
+  write_text(place / "merges.txt", merges);
+  write_text(place / "tokenizer_config.json", read_text(folder + "/tokenizer_config.json"));
+  const auto pair = load_tokenizer(place / "."), json = unpacked("qwen2_5");
+  EXPECT_EQ(pair->size(), json->size());
+  auto texts = questions();
+  for (const auto& vector : llama_vectors()) texts.push_back(vector.text);
+  texts.push_back("<|im_start|>system\n\xe4\xbd\xa0\xe6\x98\xaf<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>");
+  ASSERT_GT(texts.size(), 1000u);
+  for (const auto& text : texts) {
+    const auto expected = json->encode(text), found = pair->encode(text);
+    ASSERT_EQ(ids_of(expected), ids_of(found)) << text;
+    ASSERT_EQ(pair->decode(ids_of(found)), json->decode(ids_of(expected))) << text;
+  }
+}
+
 }  // namespace
 }  // namespace asr

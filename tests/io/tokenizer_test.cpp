@@ -67,6 +67,22 @@ TEST(SentencePiece, UserPiecesAndExtraSpaces) {
             Ids({kFirst, kFirst + 1, kFirst, kFirst + 3, kFirst + 2}));  // one prefix, whatever is cut out
 }
 
+// As InternLM2's folders do: <|im_end|> has the number of a piece that the vocabulary keeps free.
+TEST(SentencePiece, AddedTokensTakeTheNumbersOfFreePieces) {
+  auto pieces = llama_pieces({kMark, "a"});
+  pieces.push_back({"[UNUSED_TOKEN_145]", 0, 4}), pieces.push_back({"[UNUSED_TOKEN_146]", 0, 4});
+  TemporaryFolder folder;
+  write_text(folder / "tokenizer.model", sentencepiece_bytes(pieces, true));
+  write_text(folder / "added_tokens.json", "{\"<|im_end|>\": 261, \"<img>\": 263}");
+  const auto t = load_tokenizer(folder / ".");
+  EXPECT_EQ(ids_of(t->encode("<|im_end|><img>")), Ids({kFirst + 2, kFirst + 4}));
+  EXPECT_EQ(t->decode({kFirst + 2}), "<|im_end|>");
+  EXPECT_EQ(ids_of(t->encode("[UNUSED_TOKEN_146]")).back(), kFirst + 3);  // still itself
+  EXPECT_GT(t->encode("[UNUSED_TOKEN_145]").size(), 10u);                 // has lost its number
+  write_text(folder / "added_tokens.json", "{\"<|im_end|>\": 260}");
+  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder / "."); }), "has the id of 'a'");
+}
+
 TEST(SentencePiece, BadFiles) {
   const auto good = sentencepiece_bytes(llama_pieces({kMark, "a"}), true);
   const auto error = [](const std::string& bytes) { return error_of([&] { from_sentencepiece(bytes, "x.model"); }); };
@@ -125,6 +141,71 @@ TEST(ByteLevel, AddedTokensAndTheirFlags) {
   EXPECT_EQ(t->size(), 304);
   EXPECT_EQ(t->decode({256, 300, 303}, true), "abword");
   EXPECT_EQ(t->decode({256, 300}), "ab<x>");
+}
+
+// vocab.json, merges.txt and tokenizer_config.json of a byte-level tokenizer.json.
+void write_vocabulary_files(const std::string& folder, const json& file, const std::string& tokenizer_class) {
+  std::filesystem::create_directories(folder);
+  std::string merges = "#version: 0.2\n";
+  for (const auto& pair : file["model"]["merges"])
+    merges += pair[0].get<std::string>() + " " + pair[1].get<std::string>() + "\n";
+  json added = json::object();
+  for (const auto& token : file.value("added_tokens", json::array()))
+    added[std::to_string(token["id"].get<int64_t>())] = token;
+  write_text(folder + "/vocab.json", file["model"]["vocab"].dump());
+  write_text(folder + "/merges.txt", merges);
+  write_text(folder + "/tokenizer_config.json",
+             json({{"tokenizer_class", tokenizer_class}, {"added_tokens_decoder", added}}).dump());
+}
+
+TEST(VocabularyFiles, AreTheirTokenizerJson) {
+  const auto g = byte_letter(' '), n = byte_letter('\n');
+  auto file = byte_level_json({{"r", "e"}, {"re", "d"}, {g, "red"}, {"'", "S"}, {"3", "3"}, {"!", n}, {g, g}, {n, g}});
+  file["added_tokens"] = {added_token(300, "<img>"), added_token(301, "<IMG_CONTEXT>")};
+  TemporaryFolder folder;
+  write_vocabulary_files(folder / "qwen", file, "Qwen2Tokenizer");
+  write_text(folder / "qwen/added_tokens.json", "{\"<img>\": 300, \"<extra>\": 302}");
+  const auto one = tokenizer_from_json(file.dump(), "t.json"), pair = load_tokenizer(folder / "qwen");
+  for (const std::string text : {"red  red\n3\xc3\xa9", "e\xcc\x81 'Sred 33", "!\n  \n red", "a\xff", "",
+                                 "<img><IMG_CONTEXT>red</img>", " \n ", "\xe4\xbd\xa0\xe5\xa5\xbd, red's!"}) {
+    const auto expected = one->encode(text), found = pair->encode(text);
+    EXPECT_EQ(ids_of(expected), ids_of(found)) << text;
+    EXPECT_EQ(covered(text, expected), covered(text, found)) << text;
+    EXPECT_EQ(one->decode(ids_of(expected)), pair->decode(ids_of(found))) << text;
+  }
+  EXPECT_EQ(pair->id_of("<extra>"), 302);
+  EXPECT_TRUE(pair->is_special(301));
+  // GPT-2 keeps digits together and composes nothing.
+  write_vocabulary_files(folder / "gpt2", file, "GPT2TokenizerFast");
+  const auto gpt2 = load_tokenizer(folder / "gpt2");
+  EXPECT_EQ(gpt2->encode("33").size(), 1u);
+  EXPECT_EQ(ids_of(gpt2->encode("e\xcc\x81")), Ids({'e', 0xCC, 0x81}));
+}
+
+TEST(VocabularyFiles, BadOnesAreNamed) {
+  TemporaryFolder folder;
+  const auto file = byte_level_json({{"r", "e"}});
+  const auto write = [&](const std::string& name, const std::string& text, const std::string& kind) {
+    write_vocabulary_files(folder / "t", file, kind);
+    if (!name.empty()) write_text(folder / ("t/" + name), text);
+  };
+  const auto error = [&](const std::string& name, const std::string& text, const std::string& kind = "Qwen2Tokenizer") {
+    write(name, text, kind);
+    return error_of([&] { load_tokenizer(folder / "t"); });
+  };
+  EXPECT_CONTAINS(error("", "", "CLIPTokenizer"), "tokenizer_class 'CLIPTokenizer' are not supported; known: Qwen2");
+  EXPECT_CONTAINS(error("tokenizer_config.json", "{}"), "whose class tokenizer_config.json does not name");
+  EXPECT_CONTAINS(error("tokenizer_config.json", "[]"), "not a JSON object");
+  EXPECT_CONTAINS(error("merges.txt", "#version: 0.2\nr e\nred\n"), "merges.txt:3: 'red' is no pair");
+  EXPECT_CONTAINS(error("merges.txt", "r  e"), "merges.txt:1: ");
+  EXPECT_CONTAINS(error("merges.txt", "r q\n"), "needs 'rq', which the vocabulary lacks");
+  EXPECT_CONTAINS(error("vocab.json", "[1]"), "vocab.json: the model has no vocabulary");
+  EXPECT_CONTAINS(error("vocab.json", "{\"a\": 0"), "vocab.json: not valid JSON");
+  EXPECT_CONTAINS(error("vocab.json", "{\"a\": \"b\"}"), "vocab.json: token 'a' has an id");
+  write("merges.txt", "#version: 0.2\r\nr e\r\n\r\n", "Qwen2Tokenizer");  // lines as Windows ends them
+  EXPECT_EQ(load_tokenizer(folder / "t")->encode("re").size(), 1u);
+  std::filesystem::remove(folder / "t/merges.txt");
+  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder / "t"); }), "nor vocab.json with merges.txt");
 }
 
 TEST(ByteLevel, Gpt2PatternInsideTheByteLevel) {

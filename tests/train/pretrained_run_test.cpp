@@ -1,5 +1,7 @@
 // Whole runs on models from Hugging Face folders: two stages of the world with memory update, stopped after every step
 // and resumed to the same bits.
+#include "backbones/adapter_file.h"
+#include "tests/support/internvl_folders.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/small_tokenizer.h"
 #include "tests/train/run_support.h"
@@ -67,6 +69,22 @@ TEST_P(PretrainedRun, EveryMethodAndTheOtherWaysTrain) {
   if (golden.config["model_type"].get<std::string>() == "instructblip") set("attention.qformer_rows", "text");
   set("dataloader_num_workers", "0"), set("head", "answers");
   EXPECT_EQ(run_small(list).size(), 1u);
+}
+
+// InternVL's two layouts through the trainer: Qwen2, and InternLM2 with its packed attention. The prompts differ, so
+// that numbers do too; both learn, and the adapter of one fits the other.
+TEST(InternVlLayoutRun, BothLayoutsTrain) {
+  for (const bool llama : {false, true}) {
+    const auto golden = open_reference("internvl");
+    if (llama) give_llama_decoder(golden.folder);
+    const auto chat = *golden.place / "chat";
+    write_chat_folder(golden.folder, chat);
+    TemporaryFolder folder;
+    const auto done = run_small(tiny_steps(chat, folder / "out", "asr"))[0];
+    EXPECT_TRUE(audit_run(done, 4).passed());
+    const auto model = load_backbone(golden.folder);
+    EXPECT_EQ(load_adapter(*model, done + "/adapter").size(), 2u * (2 * 2 + 2));
+  }
 }
 
 }  // namespace

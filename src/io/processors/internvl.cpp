@@ -29,6 +29,7 @@ class InternvlProcessor : public ImageProcessor {
       : tile_(square_size(config, "size", 384)),
         tiling_(config.flag("crop_to_patches", false)),
         resize_(config.flag("do_resize", true)),
+        thumbnail_(config.flag("use_thumbnail", true)),
         filter_(config.filter()),
         table_(config) {
     // The family's processor turns tiling on whatever its image processor's file says.
@@ -80,19 +81,41 @@ class InternvlProcessor : public ImageProcessor {
                     &canvas.rgb[static_cast<size_t>((top + y) * canvas.width + left) * 3], row_bytes);
       append_planes(tile, table_, name, out);
     }
-    if (grid.rows * grid.columns == 1) return 1;
+    if (grid.rows * grid.columns == 1 || !thumbnail_) return grid.rows * grid.columns;
     append_planes(whole(image), table_, name, out);
     return grid.rows * grid.columns + 1;
   }
 
   ImageSize tile_;
-  bool tiling_, resize_;
+  bool tiling_, resize_, thumbnail_;
   std::vector<TileGrid> grids_;
   ResampleFilter filter_;
   PixelTable table_;
 };
 
 }  // namespace
+
+// The authors' folders name a CLIP processor, which nothing of theirs uses: size and tiles stand in config.json, the
+// rest is fixed in their code. Their choice of a grid is the same.
+nlohmann::json internvl_chat_settings(const nlohmann::json& model, const std::string& path) {
+  const ProcessorConfig config{model, path};
+  const auto* tower = config.find("vision_config");
+  const nlohmann::json nothing = nlohmann::json::object();
+  const ProcessorConfig vision{tower && tower->is_object() ? *tower : nothing, path};
+  const int64_t side =
+      config.integer("force_image_size", vision.integer("image_size", 224, 1, max_model_side), 1, max_model_side);
+  check(!config.flag("pad2square", false), path, ": 'pad2square' is true, which is not supported");
+  const int64_t high = config.integer("max_dynamic_patch", 6, 1, 256);
+  return {{"image_processor_type", "GotOcr2ImageProcessor"},
+          {"size", {{"height", side}, {"width", side}}},
+          {"crop_to_patches", config.flag("dynamic_image_size", false)},
+          {"use_thumbnail", config.flag("use_thumbnail", false)},
+          {"min_patches", config.integer("min_dynamic_patch", 1, 1, high)},
+          {"max_patches", high},
+          {"resample", 3},
+          {"image_mean", {0.485, 0.456, 0.406}},
+          {"image_std", {0.229, 0.224, 0.225}}};
+}
 
 std::unique_ptr<ImageProcessor> make_internvl_processor(const ProcessorConfig& config) {
   return std::make_unique<InternvlProcessor>(config);

@@ -46,6 +46,9 @@ struct PixelTable {
 // stand in one tensor: an error.
 void append_planes(const Image8& image, const PixelTable& table, const std::string& name, ProcessedImages& out);
 
+// The settings of InternVL's processor from a config.json in its authors' layout (model_type internvl_chat).
+nlohmann::json internvl_chat_settings(const nlohmann::json& model, const std::string& path);
+
 #define PROCESSOR(family) std::unique_ptr<ImageProcessor> make_##family##_processor(const ProcessorConfig& config);
 #include "io/processors/processors.def"
 #undef PROCESSOR

@@ -34,6 +34,7 @@ struct AddedToken {
   bool single_word = false;             // only where no word character touches it
   bool lstrip = false, rstrip = false;  // takes the spaces before, after it along
   bool normalized = true;               // looked for after normalisation
+  bool replaces = false;                // takes the number of a piece that stands for nothing
   bool verbatim = false;                // looked for after normalisation, but not normalised itself
 };
 

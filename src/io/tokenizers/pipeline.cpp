@@ -76,8 +76,8 @@ void PipelineTokenizer::add(const AddedToken& token, const std::string& origin) 
   check(known < 0 || known == token.id, origin, ": added token '", printable(token.content), "' has id ", token.id,
         ", but ", known, " in the vocabulary; do the files belong to one model?");
   const auto* other = parts_.model->vocabulary.piece(token.id);
-  check(known >= 0 || !other, origin, ": added token '", printable(token.content), "' has the id of '",
-        other ? printable(*other) : "", "'; do the files belong to one model?");
+  check(known >= 0 || !other || token.replaces, origin, ": added token '", printable(token.content),
+        "' has the id of '", other ? printable(*other) : "", "'; do the files belong to one model?");
   added_.add(token.content, token.id, origin);
   if (token.special) special_.insert(token.id);
   const auto content = decode_utf8(token.content);
@@ -134,11 +134,13 @@ std::optional<int64_t> PipelineTokenizer::find(const std::string& piece) const {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir) {
   check(fs::is_directory(model_dir), model_dir, ": not a folder; --model wants the folder of a checkpoint");
   const auto json_path = model_dir + "/tokenizer.json", model_path = model_dir + "/tokenizer.model";
-  const bool has_json = fs::exists(json_path);
-  check(has_json || fs::exists(model_path), model_dir,
-        ": neither tokenizer.json nor tokenizer.model; copy one of them from the model's page");
+  const auto vocabulary_path = model_dir + "/vocab.json", merges_path = model_dir + "/merges.txt";
+  const bool has_json = fs::exists(json_path), has_model = fs::exists(model_path);
+  check(has_json || has_model || (fs::exists(vocabulary_path) && fs::exists(merges_path)), model_dir,
+        ": neither tokenizer.json nor tokenizer.model nor vocab.json with merges.txt; copy them from the model's page");
   const auto extra = tokens_of_folder(model_dir);
   if (has_json) return build_from_json(read_file(json_path), json_path, extra);
+  if (!has_model) return build_from_vocabulary(model_dir, extra);
   const auto text = read_file(model_path);
   return build_from_sentencepiece({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, model_path, extra);
 }

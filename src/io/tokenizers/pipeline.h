@@ -42,6 +42,12 @@ std::unique_ptr<PipelineTokenizer> build_from_json(const std::string& text, cons
                                                    const std::vector<AddedToken>& extra);
 std::unique_ptr<PipelineTokenizer> build_from_sentencepiece(ByteSpan bytes, const std::string& path,
                                                             const std::vector<AddedToken>& extra);
+// vocab.json and merges.txt of a folder, whose tokenizer_config.json says which of GPT-2's kind it is.
+std::unique_ptr<PipelineTokenizer> build_from_vocabulary(const std::string& folder,
+                                                         const std::vector<AddedToken>& extra);
+// From a parsed tokenizer.json.
+std::unique_ptr<PipelineTokenizer> build_from_parts(const nlohmann::json& value, const std::string& path,
+                                                    const std::vector<AddedToken>& extra);
 
 // JSON of a limited depth, so that no reader of it can run out of stack; errors name the file.
 nlohmann::json parse_tokenizer_json(const std::string& text, const std::string& path);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -217,6 +218,13 @@ std::vector<DecoderStep> decoder_of(const SentencePieceFile& file, const std::st
   return make_decoder({{"type", "Sequence"}, {"decoders", steps}}, path);
 }
 
+// Pieces that a vocabulary keeps free: InternLM2 gives the numbers of some to <|im_start|> and the like.
+bool stands_for_nothing(const SentencePieceFile& file, int64_t id) {
+  if (id < 0 || id >= static_cast<int64_t>(file.pieces.size())) return false;
+  const auto& piece = file.pieces[static_cast<size_t>(id)];
+  return piece.type == kUnused || piece.text.rfind("[UNUSED_TOKEN_", 0) == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<PipelineTokenizer> build_from_sentencepiece(ByteSpan bytes, const std::string& path,
@@ -238,13 +246,17 @@ std::unique_ptr<PipelineTokenizer> build_from_sentencepiece(ByteSpan bytes, cons
   parts.split = make_pre_tokenizer({}, path);
   parts.decoder = decoder_of(file, path);
   auto out = std::make_unique<PipelineTokenizer>(std::move(parts));
+  std::set<int64_t> replaced;
   for (auto token : extra) {
     token.normalized = false;  // Hugging Face looks for them in the text itself here, whatever they say
+    token.replaces = stands_for_nothing(file, token.id);
+    if (token.replaces) replaced.insert(token.id);
     out->add(token, path);
   }
   for (size_t i = 0; i < file.pieces.size(); ++i) {
     const auto& piece = file.pieces[i];
     if (piece.type != kControl && piece.type != kUnknown && piece.type != kUserDefined) continue;
+    if (replaced.count(static_cast<int64_t>(i))) continue;
     AddedToken token;
     token.content = piece.text, token.id = static_cast<int64_t>(i);
     token.special = piece.type != kUserDefined;

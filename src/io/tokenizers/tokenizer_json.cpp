@@ -48,6 +48,11 @@ std::unique_ptr<PipelineTokenizer> build_from_json(const std::string& text, cons
                                                    const std::vector<AddedToken>& extra) {
   const auto value = parse_tokenizer_json(text, path);
   check(value.is_object(), path, ": not a JSON object; is this a tokenizer.json of Hugging Face?");
+  return build_from_parts(value, path, extra);
+}
+
+std::unique_ptr<PipelineTokenizer> build_from_parts(const json& value, const std::string& path,
+                                                    const std::vector<AddedToken>& extra) {
   try {
     PipelineTokenizer::Parts parts;
     parts.origin = path;
