@@ -5,11 +5,12 @@
 #   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast: under 90 s)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the README's speed table
+#   make ASR_FFMPEG=1   with videos, through FFmpeg's libraries; ASR_FFMPEG=0 switches it off again
 #   make format     clang-format over src, tests and bench
 
 PRESET ?= release
 FUZZ_SECONDS ?= 60
-FUZZERS := safetensors options_yaml score_csv json_records answers tokenizer_json tokenizer_model tokenizer_vocabulary image
+FUZZERS := safetensors options_yaml score_csv json_records record_file answers tokenizer_json tokenizer_model tokenizer_vocabulary image
 # Where the kernel allows, tests use both cores; each test process keeps its own thread count.
 JOBS ?= $(shell nproc)
 # make ASR_TORCH_FROM_PYTHON=python3: the libtorch inside that interpreter's torch package.
@@ -17,13 +18,17 @@ export ASR_TORCH_FROM_PYTHON
 ifdef ASR_TORCH_FROM_PYTHON
 CMAKE_ARGS += -DASR_TORCH_FROM_PYTHON=$(ASR_TORCH_FROM_PYTHON)
 endif
+ifdef ASR_FFMPEG
+CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
+endif
+SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
 .PHONY: all setup build test test-asan demo fuzz bench format clean
 
 all: build
 
 setup:
-	@tools/setup.sh build
+	@tools/setup.sh $(SETUP)
 
 build: setup
 	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs on Debian or Ubuntu; does nothing when all of it is there.
 # Elsewhere it says what to install. Called by the Makefile, so `make` alone sets everything up.
-# usage: tools/setup.sh [build|fuzz]
+# usage: tools/setup.sh [build|fuzz|ffmpeg]
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache lld pkg-config
@@ -11,7 +11,8 @@ packages=(g++ cmake ninja-build ccache lld pkg-config
 case "${1:-build}" in
   build) ;;
   fuzz) packages+=(clang libclang-rt-14-dev) ;;
-  *) echo "setup: unknown set '$1'; use build or fuzz" >&2; exit 2 ;;
+  ffmpeg) packages+=(libavformat-dev libavcodec-dev libavutil-dev libswscale-dev) ;;
+  *) echo "setup: unknown set '$1'; use build, fuzz or ffmpeg" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -165,8 +165,12 @@ void count_work(const Stream& stream, const RunOptions& run, Table& table) {
   double steps = 0, answers = 0;
   const auto tasks = static_cast<double>(stream.tasks().size());
   for (size_t task = 0; task < stream.tasks().size(); ++task) {
-    steps += std::ceil(run.num_train_epochs * static_cast<double>(stream.size(task, DataSplit::train)) /
-                       static_cast<double>(run.batch * run.accumulation));
+    const auto add_steps = [&](double samples) {
+      steps += std::ceil(run.num_train_epochs * samples / static_cast<double>(run.batch * run.accumulation));
+    };
+    const auto phases = stream.phases(task);
+    for (const auto& phase : phases) add_steps(static_cast<double>(phase.rows.size()));
+    if (phases.empty()) add_steps(static_cast<double>(stream.size(task, DataSplit::train)));
     // Every task is scored before training and after its own stage and every later one.
     answers += static_cast<double>(stream.size(task, run.scored_split())) * (tasks - static_cast<double>(task) + 1);
   }

@@ -51,7 +51,8 @@ void add_prepare_command(CLI::App& app, Common& common) {
   command->add_option("--source", options->source, "folder with the official files, plain or .gz")->required();
   command->add_option("-o,--output", options->output, "folder to write into; created if absent")->required();
   command->add_option("--images", options->images, "folder of the images (default: the source)");
-  command->add_flag("!--no-images", options->check_images, "do not look whether the images are there");
+  command->add_flag_callback(
+      "--no-images", [options] { options->check_images = false; }, "do not look whether the images are there");
   command->add_flag("--skip-bad", options->skip_bad, "count and list bad rows instead of ending at the first");
   command->add_flag("--strict", options->strict, "counts that differ from the published ones are an error");
   command->add_flag("--native", options->native,

@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr size_t kLongestLine = size_t(1) << 26;   // bytes; a row with a picture inside would be longer
 constexpr size_t kLongestField = size_t(1) << 20;  // a quote that is never closed must not swallow the file
+constexpr size_t kLongestSniff = size_t(1) << 20;  // bytes of a first line that may be the first of many
+constexpr size_t kDeepest = 500;                   // nested lists; copying and writing a record recurse
 constexpr size_t kBetweenReports = 4096;           // records
 
 // The library's message without its preamble and its own position.
@@ -78,6 +80,8 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
   bool inside() const { return !stack_.empty(); }
 
   bool open(json&& start) {
+    check(stack_.size() < kDeepest, source_.bytes().path(), ":", source_.line(), ":", source_.column(),
+          ": not valid JSON: nested deeper than ", kDeepest);
     if (inside()) {
       stack_.push_back(put(std::move(start)));
       return true;
@@ -154,12 +158,29 @@ struct Lines {
   }
 };
 
+size_t depth_of(const std::string& text) {
+  size_t depth = 0, deepest = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') ++i;
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == '[' || c == '{')) deepest = std::max(deepest, ++depth);
+    if (!quoted && (c == ']' || c == '}') && depth > 0) --depth;
+  }
+  return deepest;
+}
+
 void read_json_lines(Lines& lines) {
   std::string text;
   while (lines.source.line(text, kLongestLine)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
     const size_t number = lines.source.line();
     std::replace(text.begin(), text.end(), '\0', '\x01');  // which the parser would take for the end
+    if (depth_of(text) > kDeepest) {
+      lines.refuse(number, 1, cat("not valid JSON: nested deeper than ", kDeepest));
+      continue;
+    }
     json value;
     try {
       value = json::parse(text);
@@ -248,6 +269,43 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// The first line that is not blank, and the first character of the next such; what is too long is cut.
+struct Beginning {
+  std::string line;
+  char next = '\0';
+};
+
+Beginning beginning_of(const std::string& path) {
+  ByteSource bytes(path);
+  CharacterSource source(bytes);
+  source.skip_mark();
+  Beginning out;
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  for (; !source.at_end() && blank(source.peek()); source.next()) {
+  }
+  for (; !source.at_end() && source.peek() != '\n' && out.line.size() < kLongestSniff; source.next())
+    out.line += source.peek();
+  for (; !source.at_end() && blank(source.peek()); source.next()) {
+  }
+  if (!source.at_end()) out.next = source.peek();
+  return out;
+}
+
+enum class Form { document, lines, table };
+
+// By the name, unless the first line says otherwise: an object that is complete before another begins is a line, and
+// an array that goes on after its first line is a document.
+Form form_of(const std::string& path, const std::string& name) {
+  if (ends_with(name, ".csv")) return Form::table;
+  const bool named_lines = ends_with(name, ".jsonl") || ends_with(name, ".ndjson");
+  const auto begin = beginning_of(path);
+  const auto line = trimmed(begin.line);
+  if (named_lines)
+    return line == "[" || (line.size() > 1 && line[0] == '[' && line.back() == ',') ? Form::document : Form::lines;
+  const bool two = !line.empty() && line[0] == '{' && line.back() == '}' && begin.next == '{';
+  return two && json::accept(line) ? Form::lines : Form::document;
+}
+
 }  // namespace
 
 void read_records(const std::string& path, const FileRecordUse& use, const BadLine& bad, const BytesRead& progress) {
@@ -256,9 +314,10 @@ void read_records(const std::string& path, const FileRecordUse& use, const BadLi
   source.skip_mark();
   Lines lines{source, use, bad, progress};
   const auto name = ends_with(path, ".gz") ? path.substr(0, path.size() - 3) : path;
-  if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson")) {
+  const auto form = form_of(path, name);
+  if (form == Form::lines) {
     read_json_lines(lines);
-  } else if (ends_with(name, ".csv")) {
+  } else if (form == Form::table) {
     read_csv(lines);
   } else {
     RecordBuilder builder(source, use, progress);

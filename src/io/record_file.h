@@ -1,5 +1,6 @@
 // Records from files of any size, one at a time: JSON lines (.jsonl), CSV with a header (.csv), or one JSON document
-// (anything else), each also as .gz. Records of a document are the elements of its outermost array, or of the arrays
+// (anything else), each also as .gz. Lines under the name of a document, and an array under that of lines, are told by
+// their first line. Records of a document are the elements of its outermost array, or of the arrays
 // that are members of its outermost object; other members are records too, under their name. A row of a CSV file is an
 // object of strings. Byte-order marks, carriage returns and quoted line ends are fine.
 #pragma once

@@ -47,6 +47,19 @@ ManifestFile read_file_entry(const json& entry, const std::string& folder, const
   return out;
 }
 
+std::vector<std::string> read_groups(const json& entry, const std::string& place) {
+  std::vector<std::string> out;
+  if (!entry.contains("groups")) return out;
+  check(entry["groups"].is_array() && !entry["groups"].empty(), place, ": 'groups' is no list of names");
+  for (const auto& group : entry["groups"]) {
+    check(group.is_string() && !group.get<std::string>().empty(), place, ": 'groups' holds something else than names");
+    const auto name = group.get<std::string>();
+    check(std::find(out.begin(), out.end(), name) == out.end(), place, ": group '", printable(name), "' stands twice");
+    out.push_back(name);
+  }
+  return out;
+}
+
 ManifestTask read_task(const json& entry, const json& top, const std::string& folder, const std::string& place) {
   ManifestTask task;
   check(entry.is_object(), place, ": is no object");
@@ -59,6 +72,7 @@ ManifestTask read_task(const json& entry, const json& top, const std::string& fo
   check(entry.contains("files") && entry["files"].is_object(), place, ": needs 'files', an object of split and path");
   for (const auto& [split, file] : entry["files"].items())
     task.files[split_of(split, place)] = read_file_entry(file, folder, cat(place, ", file ", printable(split)));
+  task.groups = read_groups(entry, place);
   return task;
 }
 

@@ -30,6 +30,7 @@ struct ManifestTask {
   std::string name, metric = "exact";
   int64_t answer_tokens = 16;
   std::map<DataSplit, ManifestFile> files;
+  std::vector<std::string> groups;  // of its training rows, in the order in which they are trained; empty: all together
 };
 
 struct Manifest {

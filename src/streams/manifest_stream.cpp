@@ -130,6 +130,10 @@ class ManifestStream final : public Stream {
     name_ = manifest_.stream + (manifest_.variant.empty() ? "" : ":" + manifest_.variant);
     fingerprint_ =
         cat(name_, ":", hash.hex(), ":", options.train, ":", options.val, ":", options.tasks, ":", manifest_.frames);
+    for (size_t task = 0; options.groups == GroupOrder::nested && task < tasks_.size(); ++task) {
+      phases_.push_back(group_rows(task));
+      for (const auto& phase : phases_.back()) fingerprint_ += cat(":", phase.name);
+    }
   }
 
   const std::string& name() const override { return name_; }
@@ -143,16 +147,41 @@ class ManifestStream final : public Stream {
   StreamSample text(size_t task, DataSplit split, int64_t index) const override {
     return read(task, split, index, /*with_picture=*/false);
   }
+  std::vector<TrainingPhase> phases(size_t task) const override {
+    return phases_.empty() ? std::vector<TrainingPhase>() : phases_.at(task);
+  }
   std::string fingerprint() const override { return fingerprint_; }
 
  private:
-  StreamSample read(size_t task, DataSplit split, int64_t index, bool with_picture) const {
-    const auto& rows = rows_.at(task)[static_cast<size_t>(split)];
-    const uint64_t start = rows.starts.at(static_cast<size_t>(index));
+  // A group that a limit or a held-out composition left without rows is passed over.
+  std::vector<TrainingPhase> group_rows(size_t task) const {
+    std::vector<TrainingPhase> out;
+    for (const auto& name : manifest_.tasks[task].groups) out.push_back({name, {}});
+    if (out.empty()) return out;
+    const auto& rows = rows_[task][static_cast<size_t>(DataSplit::train)];
+    for (size_t i = 0; i < rows.starts.size(); ++i) {
+      const auto row = row_at(rows, rows.starts[i]);
+      const auto found =
+          std::find_if(out.begin(), out.end(), [&](const auto& phase) { return phase.name == row.concept_group; });
+      check(found != out.end(), rows.path, ":", line_number(rows, rows.starts[i]), ": id '", printable(row.id), "' ",
+            row.concept_group.empty() ? "has no group" : cat("has group '", printable(row.concept_group), "'"),
+            ", but task '", printable(manifest_.tasks[task].name),
+            "' trains by groups; correct 'groups' in stream.json or set stream.groups=mixed");
+      found->rows.push_back(static_cast<int64_t>(i));
+    }
+    out.erase(std::remove_if(out.begin(), out.end(), [](const auto& phase) { return phase.rows.empty(); }), out.end());
+    return out;
+  }
+  static SampleRow row_at(const Rows& rows, uint64_t start) {
     SampleRow row;
     const auto value = json::parse(line_at(rows, start), nullptr, false);
     const auto reason = value.is_discarded() ? "is not valid JSON" : read_row(value, row);
     check(reason.empty(), rows.path, ":", line_number(rows, start), ": ", reason);
+    return row;
+  }
+  StreamSample read(size_t task, DataSplit split, int64_t index, bool with_picture) const {
+    const auto& rows = rows_.at(task)[static_cast<size_t>(split)];
+    auto row = row_at(rows, rows.starts.at(static_cast<size_t>(index)));
     StreamSample out;
     if (with_picture) picture(row, cat(rows.path, ": id '", row.id, "'"), out);
     out.id = std::move(row.id), out.question = std::move(row.question), out.answer = std::move(row.answer);
@@ -190,6 +219,7 @@ class ManifestStream final : public Stream {
   std::string name_, fingerprint_;
   std::vector<StreamTask> tasks_;
   std::vector<std::array<Rows, kSplitCount>> rows_;  // by task and split
+  std::vector<std::vector<TrainingPhase>> phases_;   // by task; none where groups are mixed
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/resample.h"
+#include "io/video.h"
 
 namespace asr {
 namespace {
@@ -26,10 +27,21 @@ bool is_frame(const fs::path& path) {
   return end == ".jpg" || end == ".jpeg" || end == ".png";
 }
 
+constexpr std::array<const char*, 10> kVideo = {".mp4", ".avi",  ".mkv", ".webm", ".mov",
+                                                ".m4v", ".mpeg", ".mpg", ".flv",  ".3gp"};
+
 bool is_video(const fs::path& path) {
-  static constexpr std::array<const char*, 5> kVideo = {".mp4", ".avi", ".mkv", ".webm", ".mov"};
   const auto end = lower_extension(path);
   return std::any_of(kVideo.begin(), kVideo.end(), [&](const char* v) { return end == v; });
+}
+
+// Rows of NExT-QA name a video without its ending.
+std::string with_ending(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return path;
+  for (const char* end : kVideo)
+    if (fs::is_regular_file(path + end, error)) return path + end;
+  return path;
 }
 
 std::vector<std::string> frames_of(const std::string& folder) {
@@ -47,42 +59,45 @@ void paste(const Image8& image, int64_t top, int64_t left, Image8& out) {
                 &image.rgb[static_cast<size_t>(y * image.width * 3)], static_cast<size_t>(image.width * 3));
 }
 
-}  // namespace
-
-Image8 read_picture(const std::string& path, int64_t frames) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return read_image(path);
-  const auto files = frames_of(path);
-  check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
-  const auto total = static_cast<int64_t>(files.size()), count = std::min(frames, total);
+// All at the size of the first.
+Image8 side_by_side(std::vector<Image8> frames) {
+  const auto count = static_cast<int64_t>(frames.size());
   const auto across = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
-  const int64_t down = (count + across - 1) / across;
-  Image8 out;
-  int64_t height = 0, width = 0;
-  for (int64_t i = 0; i < count; ++i) {  // the middles of equal stretches
-    auto frame = read_image(files[static_cast<size_t>((2 * i + 1) * total / (2 * count))]);
-    if (i == 0) {
-      height = frame.height, width = frame.width;
-      out.height = down * height, out.width = across * width;
-      out.rgb.assign(static_cast<size_t>(out.height * out.width * 3), 0);
-    } else if (frame.height != height || frame.width != width) {
-      frame = resize(frame, height, width, ResampleFilter::Bilinear);
-    }
+  const int64_t down = (count + across - 1) / across, height = frames[0].height, width = frames[0].width;
+  Image8 out{down * height, across * width, {}};
+  out.rgb.assign(static_cast<size_t>(out.height * out.width * 3), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    auto& frame = frames[static_cast<size_t>(i)];
+    if (frame.height != height || frame.width != width) frame = resize(frame, height, width, ResampleFilter::Bilinear);
     paste(frame, i / across * height, i % across * width, out);
   }
   return out;
 }
 
-std::string picture_problem(const std::string& path) {
+}  // namespace
+
+Image8 read_picture(const std::string& named, int64_t frames) {
+  const auto path = with_ending(named);
+  std::error_code error;
+  if (is_video(path) && fs::is_regular_file(path, error)) return side_by_side(read_video(path, frames));
+  if (!fs::is_directory(path, error)) return read_image(path);
+  const auto files = frames_of(path);
+  check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
+  const auto total = static_cast<int64_t>(files.size()), count = std::min(frames, total);
+  std::vector<Image8> chosen;
+  for (int64_t i = 0; i < count; ++i)  // the middles of equal stretches
+    chosen.push_back(read_image(files[static_cast<size_t>((2 * i + 1) * total / (2 * count))]));
+  return side_by_side(std::move(chosen));
+}
+
+std::string picture_problem(const std::string& named) {
+  const auto path = with_ending(named);
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (is_video(path))
-    return cat(
-        "'", path,
-        "' is a video, and this build reads folders of frames; extract them: ffmpeg -i FILE -r 1 FOLDER/%06d.jpg");
-  if (fs::is_regular_file(status)) return "";
   if (fs::is_directory(status))
     return frames_of(path).empty() ? cat("the folder '", path, "' holds no frames (.jpg or .png)") : "";
+  if (is_video(path) && !reads_videos()) return cat("'", path, "' is a video, and ", no_video_reason());
+  if (fs::is_regular_file(status)) return "";
   return cat("there is no image '", path, "'");
 }
 

@@ -1,5 +1,5 @@
-// The picture of a sample: an image file, or a folder of frames of a video, of which a few are put side by side. Video
-// files themselves are not read: their frames are to be extracted first.
+// The picture of a sample: an image file, or a video, of which a few frames are put side by side. A video is a folder
+// of frames or, where the program was built with FFmpeg's libraries (io/video.h), a video file.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace asr {
 
-// An image as it is; of a folder `frames` evenly spaced ones in a square arrangement, all at the size of the first.
+// An image as it is; of a video `frames` evenly spaced ones in a square arrangement, all at the size of the first. For
+// "v/12", with no such file or folder, a video "v/12.mp4" stands, or one with another ending of videos.
 Image8 read_picture(const std::string& path, int64_t frames);
 
 // "" where `path` is a file or a folder that holds frames; else why not.

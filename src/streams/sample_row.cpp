@@ -1,5 +1,7 @@
 #include "streams/sample_row.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -33,15 +35,56 @@ std::string without_image_mark(std::string text) {
   return trimmed(text);
 }
 
-std::string read_conversation(const json& turns, SampleRow& row) {
-  if (!turns.is_array() || turns.size() != 2) return "'conversations' is not one question and one answer";
-  for (size_t i = 0; i < 2; ++i) {
-    const auto& turn = turns[i];
-    if (!turn.is_object() || !turn.contains("from") || !turn.contains("value") || !turn["value"].is_string())
-      return "'conversations' holds a turn without from and value";
-    if (text_of(turn["from"]) != (i == 0 ? "human" : "gpt")) return "'conversations' is not human, then gpt";
-    auto& text = i == 0 ? row.question : row.answer;
-    text = without_image_mark(turn["value"].get<std::string>());
+struct Turn {
+  std::string role, text;
+};
+
+// {"from": "human", "value": ...} of LLaVA, or {"role": "user", "content": ...}.
+std::string read_turn(const json& turn, Turn& out) {
+  for (const auto& [role, text] : {std::pair("from", "value"), std::pair("role", "content")}) {
+    if (!turn.is_object() || !turn.contains(role) || !turn.contains(text) || !turn[text].is_string()) continue;
+    out.role = text_of(turn[role]), out.text = without_image_mark(turn[text].get<std::string>());
+    if (out.role == "user") out.role = "human";
+    if (out.role == "assistant") out.role = "gpt";
+    return "";
+  }
+  return "has a turn without from and value";
+}
+
+// One question and one answer. What a system turn says stands before the question, so that no text is lost.
+std::string read_conversation(const json& list, SampleRow& row) {
+  if (!list.is_array()) return "is no list of turns";
+  std::vector<Turn> turns;
+  for (const auto& entry : list) {
+    turns.emplace_back();
+    if (auto reason = read_turn(entry, turns.back()); !reason.empty()) return reason;
+  }
+  std::string before;
+  if (!turns.empty() && turns[0].role == "system") {
+    if (!turns[0].text.empty()) before = turns[0].text + "\n";
+    turns.erase(turns.begin());
+  }
+  if (turns.size() != 2)
+    return cat("has ", turns.size(), " turns; one question and one answer make a row, so give each pair its own");
+  if (turns[0].role != "human" || turns[1].role != "gpt")
+    return cat("is not human, then gpt, but ", printable(turns[0].role), ", then ", printable(turns[1].role));
+  row.question = before + turns[0].text, row.answer = turns[1].text;
+  return "";
+}
+
+// A path, or a list of one. Anything else would silently leave a question without its picture.
+std::string read_picture_member(const json& value, SampleRow& row) {
+  for (const char* name : {"image", "video"}) {
+    if (!value.contains(name) || value[name].is_null()) continue;
+    const auto& member = value[name];
+    const bool listed = member.is_array();
+    if (listed && member.size() > 1) return cat("'", name, "' names ", member.size(), " pictures; a row has one");
+    if (listed && member.empty()) return "";
+    const auto& path = listed ? member[0] : member;
+    if (!path.is_string() && !path.is_number()) return cat("'", name, "' is a JSON ", path.type_name(), ", not a path");
+    row.image = trimmed(text_of(path));
+    std::replace(row.image.begin(), row.image.end(), '\\', '/');
+    return "";
   }
   return "";
 }
@@ -58,14 +101,15 @@ std::string read_row(const json& value, SampleRow& row) {
   if (!value.is_object()) return cat("is a JSON ", value.type_name(), ", not an object");
   row = {};
   row.id = first_text(value, {"id", "question_id", "qid"});
-  row.image = first_text(value, {"image", "video"});
+  if (auto reason = read_picture_member(value, row); !reason.empty()) return reason;
   row.skill = first_text(value, {"skill"}), row.type = first_text(value, {"type", "question_type"});
   row.concept_group = first_text(value, {"group"}), row.part = first_text(value, {"part"});
   for (const char* name : {"references", "answers"})
     if (value.contains(name) && row.references.empty())
       if (auto reason = read_list(value[name], name, row.references); !reason.empty()) return reason;
-  if (value.contains("conversations")) {
-    if (auto reason = read_conversation(value["conversations"], row); !reason.empty()) return reason;
+  const char* talk = value.contains("conversations") ? "conversations" : "messages";
+  if (value.contains(talk)) {
+    if (auto reason = read_conversation(value[talk], row); !reason.empty()) return cat("'", talk, "' ", reason);
   } else {
     row.question = without_image_mark(first_text(value, {"question", "text"}));
     row.answer = first_text(value, {"answer", "multiple_choice_answer"});

@@ -20,7 +20,8 @@ struct SampleRow {
 };
 
 // Fills `row` from an object and returns "", or the reason why it is none. Taken are: id, question_id or qid; image or
-// video; question or text; answer, or the first of answers or references; conversations (one question, one answer).
+// video (also a list of one; backslashes become slashes); question or text; answer, or the first of answers or
+// references; conversations or messages (one question, one answer, perhaps after a turn of the system).
 std::string read_row(const nlohmann::json& value, SampleRow& row);
 
 // What a sample cannot do without: an id, a question, an answer. "" where all of it is there.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/options.h"
+
 namespace asr {
 
 struct StreamSample {
@@ -25,6 +27,18 @@ struct StreamTask {
   int64_t answer_tokens = 8;  // generation stops there at the latest
 };
 
+// Rows of a task that are trained before those of the next phase, with an optimizer and a schedule of their own.
+struct TrainingPhase {
+  std::string name;
+  std::vector<int64_t> rows;
+};
+
+enum class GroupOrder { nested, mixed };
+template <>
+struct EnumNames<GroupOrder> {
+  static constexpr const char* names[] = {"nested", "mixed"};
+};
+
 enum class DataSplit { train, val, test, tune, novel };
 
 class Stream {
@@ -36,6 +50,8 @@ class Stream {
   virtual StreamSample sample(size_t task, DataSplit split, int64_t index) const = 0;  // may be called from any thread
   // The same without its picture, where that is cheaper.
   virtual StreamSample text(size_t task, DataSplit split, int64_t index) const { return sample(task, split, index); }
+  // The task's training rows in phases, each row in one (VQACL's concept groups); empty: all are trained together.
+  virtual std::vector<TrainingPhase> phases(size_t /*task*/) const { return {}; }
   virtual std::string fingerprint() const = 0;  // of the data: changes when any sample would
 };
 
@@ -45,6 +61,8 @@ struct StreamOptions {
   int64_t train = 0, val = 0;  // samples a task. 0: all there are; 1600 and 300 of the built-in world
   int64_t image_size = 64;     // pixels a side (built-in world)
   int64_t tasks = 0;           // only the first so many; 0: all
+  // Of a stream whose tasks have an inner order of groups: one group after the other, or all of a task mixed.
+  GroupOrder groups = GroupOrder::nested;
 };
 
 // The world's by name, "manifest", or a benchmark prepared by 'asr prepare' ("vqav2-10", "vqav2-10:asr").

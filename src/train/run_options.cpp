@@ -21,6 +21,8 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.train", stream.train, 0, 100000000, "training samples a task; 0: all (1600 of the built-in world)");
   v("stream.val", stream.val, 0, 100000000, "validation samples a task; 0: all (300 of the built-in world)");
   v("stream.tasks", stream.tasks, 0, 1000, "only the first so many tasks; 0: all");
+  v("stream.groups", stream.groups,
+    "where tasks have groups with an order (VQACL): each trained in turn, or all of a task mixed");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");

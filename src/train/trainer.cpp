@@ -28,14 +28,14 @@ std::vector<size_t> task_order(size_t tasks, int64_t order) {
 }
 
 // Rows of a step: positions of a sequence that goes through a fresh permutation of the data in every epoch.
-std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, uint64_t seed, int stage) {
+std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, uint64_t seed, uint64_t stage) {
   std::vector<int64_t> out, permutation;
   int64_t epoch_of_permutation = -1;
   for (int64_t p = first; p < first + count; ++p) {
     const int64_t epoch = p / samples;
     if (epoch != epoch_of_permutation) {
       permutation = range(0, samples);
-      Random({seed, 0x54f1, static_cast<uint64_t>(stage), static_cast<uint64_t>(epoch)}).shuffle(permutation);
+      Random({seed, 0x54f1, stage, static_cast<uint64_t>(epoch)}).shuffle(permutation);
       epoch_of_permutation = epoch;
     }
     out.push_back(permutation[static_cast<size_t>(p % samples)]);
@@ -98,10 +98,33 @@ int64_t Trainer::rows_a_step() const {
   return rows;
 }
 
-int64_t Trainer::stage_steps(const SampleSet& set) const {
-  const double rows = config_.run.num_train_epochs * static_cast<double>(set.size());
+int64_t Trainer::steps_for(int64_t samples) const {
+  const double rows = config_.run.num_train_epochs * static_cast<double>(samples);
   return std::max<int64_t>(
       1, static_cast<int64_t>(std::ceil(rows / static_cast<double>(rows_a_step() * config_.run.accumulation) - 1e-9)));
+}
+
+// Each group of a nested task goes through its own epochs; what a method does before and after a stage is done once.
+std::vector<Trainer::Phase> Trainer::stage_phases(const SampleSet& set) const {
+  std::vector<Phase> out;
+  if (!methods_[0]->joint())
+    for (auto& group : data_.stream().phases(order_[static_cast<size_t>(at_.stage) - 1])) {
+      const auto samples = static_cast<int64_t>(group.rows.size());
+      out.push_back({group.name, std::move(group.rows), static_cast<int64_t>(out.size()) + 1, samples,
+                     out.empty() ? 0 : out.back().end(), steps_for(samples)});
+    }
+  if (out.empty()) out.push_back({"", {}, 0, set.size(), 0, steps_for(set.size())});
+  return out;
+}
+
+// Rows of the sample set for a forward pass of a phase, counted from its beginning.
+std::vector<int64_t> Trainer::phase_rows(const Phase& phase, int64_t pass) const {
+  const int64_t each = rows_a_step();
+  const auto key = static_cast<uint64_t>(at_.stage) + (static_cast<uint64_t>(phase.number) << 32);
+  auto out = step_rows(pass * each, each, phase.samples, static_cast<uint64_t>(key_.seed), key);
+  if (!phase.rows.empty())
+    for (auto& row : out) row = phase.rows[static_cast<size_t>(row)];
+  return out;
 }
 
 const SampleSet& Trainer::stage_data(bool reference) {
@@ -157,28 +180,25 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>
   return total;
 }
 
-double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step, int64_t steps) {
+double Trainer::train_step(const SampleSet& set, const Phase& phase, int64_t stage_steps) {
   const auto& run = config_.run;
-  const int64_t rows_each = rows_a_step();
-  optimizer.zero_grad();
+  const int64_t step = at_.step, in_phase = step - phase.first, steps = phase.steps;
+  optimizer_->zero_grad();
   std::map<std::string, torch::Tensor> terms;
   double loss = 0;
   for (int64_t micro = 0; micro < run.accumulation; ++micro) {
-    const auto rows_of = [&](int64_t pass) {
-      return step_rows(pass * rows_each, rows_each, set.size(), static_cast<uint64_t>(key_.seed), at_.stage);
-    };
-    const int64_t now_at = step * run.accumulation + micro;
-    const auto rows = rows_of(now_at);
+    const int64_t now_at = in_phase * run.accumulation + micro;
+    const auto rows = phase_rows(phase, now_at);
     // Only the paper's recipe augments; every pass over the data draws anew.
     const auto augment = [&](int64_t pass) -> std::optional<uint64_t> {
       if (run.recipe != Recipe::asr_paper) return std::nullopt;
       return Random({static_cast<uint64_t>(key_.seed), 0xa496, static_cast<uint64_t>(at_.stage),
-                     static_cast<uint64_t>(pass)})
+                     static_cast<uint64_t>(phase.first * run.accumulation + pass)})
           .next();
     };
     auto batch = set.training_rows(rows, augment(now_at));
     for (int64_t ahead = now_at + 1; ahead <= std::min(now_at + run.workers, steps * run.accumulation - 1); ++ahead)
-      set.prefetch(rows_of(ahead), augment(ahead));
+      set.prefetch(phase_rows(phase, ahead), augment(ahead));
     const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
                                  static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
                              .next();
@@ -192,14 +212,16 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
     (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
     loss += value / static_cast<double>(run.accumulation);
   }
-  const auto norm = optimizer.clip(run.max_grad_norm);
+  const auto norm = optimizer_->clip(run.max_grad_norm);
   const auto warmup = static_cast<int64_t>(run.warmup_ratio * static_cast<double>(steps));
-  const double rate = run.schedule == Schedule::cosine ? cosine_rate(run.learning_rate, step, steps, warmup)
-                      : step < warmup ? run.learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup)
-                                      : run.learning_rate;
-  optimizer.step(rate);
+  const double rate = run.schedule == Schedule::cosine ? cosine_rate(run.learning_rate, in_phase, steps, warmup)
+                      : in_phase < warmup
+                          ? run.learning_rate * static_cast<double>(in_phase + 1) / static_cast<double>(warmup)
+                          : run.learning_rate;
+  optimizer_->step(rate);
   ++at_.global_step, ++at_.step;
-  if (at_.step % run.logging_steps == 0 || at_.step == steps) log_step(steps, loss, rate, norm.item<double>(), terms);
+  if (at_.step % run.logging_steps == 0 || at_.step == phase.end())
+    log_step(phase, stage_steps, loss, rate, norm.item<double>(), terms);
   return loss;
 }
 
@@ -207,28 +229,36 @@ StageContext Trainer::stage_context(const SampleSet& set, std::function<const St
   return {at_.stage, static_cast<uint64_t>(key_.seed), config_.run.batch, model_, parameters_, set, std::move(moments)};
 }
 
-void Trainer::train_stage() {
-  const auto& set = stage_data(needs().reference);
-  const int64_t steps = stage_steps(set);
-  auto context = stage_context(set, {});
-  for (auto& method : methods_) method->before_stage(context);
+void Trainer::start_optimizer(const Phase& phase) {
   AdamWOptions adam;
   adam.weight_decay = config_.run.weight_decay;
   optimizer_.emplace(trained_tensors(), adam);
-  if (restored_ && at_.step > 0) {
+  if (restored_ && at_.step > phase.first) {
     optimizer_->first.copy_(restored_->at("optimizer.first")),
         optimizer_->second.copy_(restored_->at("optimizer.second"));
-    optimizer_->steps = at_.step;
+    optimizer_->steps = at_.step - phase.first;
   }
   restored_.reset();
+}
+
+void Trainer::train_stage() {
+  const auto& set = stage_data(needs().reference);
+  const auto phases = stage_phases(set);
+  const int64_t steps = phases.back().end();
+  auto context = stage_context(set, {});
+  for (auto& method : methods_) method->before_stage(context);
   const auto title = methods_[0]->joint() ? std::string("all tasks")
                                           : data_.stream().tasks()[order_[static_cast<size_t>(at_.stage) - 1]].name;
   Progress progress(fmt::format("{} {}/{} {}", key_.label, at_.stage, stages(), title), steps);
   if (at_.step > 0) progress.advance(at_.step);
   start_seconds_ = now();
+  auto phase = phases.begin();
+  optimizer_.reset();
   while (at_.step < steps) {
-    const double loss = train_step(set, *optimizer_, at_.step, steps);
-    progress.advance(1, fmt::format("loss {:.3f}", loss));
+    while (at_.step >= phase->end()) ++phase, optimizer_.reset();
+    if (!optimizer_) start_optimizer(*phase);
+    const double loss = train_step(set, *phase, steps);
+    progress.advance(1, fmt::format("{}loss {:.3f}", phase->name.empty() ? "" : phase->name + ", ", loss));
     const auto& run = config_.run;
     const bool due = (run.save_steps > 0 && at_.global_step % run.save_steps == 0) ||
                      (run.save_minutes > 0 && now() - last_save_ > run.save_minutes * 60);

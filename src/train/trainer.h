@@ -48,8 +48,19 @@ class Trainer {
     std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
   };
 
+  // Rows trained with one optimizer and one schedule: a stage's all, or one of its groups.
+  struct Phase {
+    std::string name;           // empty: all rows of the stage
+    std::vector<int64_t> rows;  // empty: all
+    int64_t number = 0, samples = 0;
+    int64_t first = 0, steps = 0;  // steps of the stage before it, and its own
+    int64_t end() const { return first + steps; }
+  };
+
   void train_stage();
-  double train_step(const SampleSet& set, AdamW& optimizer, int64_t step, int64_t steps);
+  void start_optimizer(const Phase& phase);
+  double train_step(const SampleSet& set, const Phase& phase, int64_t stage_steps);
+  std::vector<int64_t> phase_rows(const Phase& phase, int64_t pass) const;
   torch::Tensor batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set, int64_t step,
                            int64_t micro, std::map<std::string, torch::Tensor>& terms);
   void finish_stage();
@@ -60,7 +71,7 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   void log(const nlohmann::json& line);
-  void log_step(int64_t steps, double loss, double rate, double norm,
+  void log_step(const Phase& phase, int64_t steps, double loss, double rate, double norm,
                 const std::map<std::string, torch::Tensor>& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
@@ -69,7 +80,8 @@ class Trainer {
   int stages() const;
   const SampleSet& stage_data(bool reference);
   int64_t rows_a_step() const;
-  int64_t stage_steps(const SampleSet& set) const;
+  int64_t steps_for(int64_t samples) const;
+  std::vector<Phase> stage_phases(const SampleSet& set) const;
   Needs needs() const;
   StageContext stage_context(const SampleSet& set, std::function<const StageMoments&()> moments);
   std::vector<torch::Tensor> trained_tensors();

@@ -74,7 +74,7 @@ void Trainer::log(const json& line) {
   log_bytes_ += static_cast<int64_t>(text.size());
 }
 
-void Trainer::log_step(int64_t steps, double loss, double rate, double norm,
+void Trainer::log_step(const Phase& phase, int64_t steps, double loss, double rate, double norm,
                        const std::map<std::string, torch::Tensor>& terms) {
   const int64_t total = steps * stages();  // stages are of equal size, but for replay
   const double elapsed = at_.train_seconds + now() - start_seconds_;
@@ -89,6 +89,7 @@ void Trainer::log_step(int64_t steps, double loss, double rate, double norm,
                {"remaining_time", each * static_cast<double>(std::max<int64_t>(0, total - at_.global_step))},
                {"stage", at_.stage},
                {"grad_norm", norm}};
+  if (!phase.name.empty()) line["group"] = phase.name;
   for (const auto& [name, value] : terms) line[name] = value.item<double>();
   log(line);
 }
@@ -116,7 +117,8 @@ void Trainer::evaluate() {
     if (!all) evaluate_novel(b, task);
   }
   for (size_t b = 0; b < seen; ++b)
-    analysed.push_back({data_.stream().tasks()[order_[b]].name, &data_.get(order_[b], config_.run.scored_split()), &scores[b]});
+    analysed.push_back(
+        {data_.stream().tasks()[order_[b]].name, &data_.get(order_[b], config_.run.scored_split()), &scores[b]});
   at_.rows.resize(static_cast<size_t>(at_.stage));
   at_.rows.push_back(row);
   if (at_.stage > 0) {

@@ -1,94 +1,20 @@
 #include "streams/prepare/preparation.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/atomic_file.h"
-#include "io/png.h"
-#include "streams/manifest.h"
+#include "io/video.h"
+#include "streams/prepare/concept_groups.h"
 #include "streams/prepare/vqa_rows.h"
-#include "tests/support/files.h"
+#include "tests/streams/prepare_support.h"
 
 namespace asr {
 namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-std::string picture(uint8_t value, int side = 4) {
-  return encode_png(std::vector<uint8_t>(static_cast<size_t>(side * side * 3), value).data(), side, side);
-}
-
-class Prepare : public testing::Test {
- protected:
-  Prepare() {
-    fs::create_directories(folder_ / "in");
-    options_.source = folder_ / "in", options_.output = folder_ / "out", options_.check_images = false;
-  }
-  void save(const std::string& name, const std::string& text) {
-    fs::create_directories(fs::path(folder_ / ("in/" + name)).parent_path());
-    write_text(folder_ / ("in/" + name), text);
-  }
-  json prepare(const std::string& name) {
-    const auto colon = name.find(':');
-    options_.stream = name.substr(0, colon);
-    options_.variant = colon == std::string::npos ? "" : name.substr(colon + 1);
-    return prepare_stream(options_);
-  }
-  std::string refusal(const std::string& name) {
-    return error_of([&] { prepare(name); });
-  }
-  std::unique_ptr<Stream> open(const std::string& name) const {
-    StreamOptions options;
-    options.name = name, options.path = options_.output;
-    return make_stream(options);
-  }
-  static int64_t rows(const json& index, size_t task, const char* split) {
-    const auto& files = index["tasks"][task]["files"];
-    return files.contains(split) ? files[split]["rows"].get<int64_t>() : 0;
-  }
-  static std::string text(const json& index, size_t task, const char* member) {
-    return index["tasks"][task][member].get<std::string>();
-  }
-  static int64_t all_rows(const json& index, const char* split) {
-    int64_t sum = 0;
-    for (size_t i = 0; i < index["tasks"].size(); ++i) sum += rows(index, i, split);
-    return sum;
-  }
-
-  // A pair of official files; `each` questions a type.
-  void save_vqa(const std::string& split, const std::vector<std::string>& types, int each, int first_image = 1) {
-    json questions = json::array(), annotations = json::array();
-    int64_t n = 0;
-    for (const auto& type : types)
-      for (int i = 0; i < each; ++i, ++n) {
-        const int64_t image = first_image + n % 40, id = image * 1000 + n;
-        questions.push_back({{"image_id", image}, {"question", type + " here?"}, {"question_id", id}});
-        json answers = json::array();
-        for (int k = 0; k < 10; ++k)
-          answers.push_back({{"answer", k < 6 ? "Yes" : "maybe"}, {"answer_confidence", "yes"}, {"answer_id", k + 1}});
-        annotations.push_back({{"question_id", id},
-                               {"image_id", image},
-                               {"question_type", type},
-                               {"answer_type", "other"},
-                               {"multiple_choice_answer", "Yes"},
-                               {"answers", answers}});
-      }
-    std::reverse(annotations.begin(), annotations.end());
-    save("v2_OpenEnded_mscoco_" + split + "2014_questions.json",
-         json{{"info", {{"year", 2017}}}, {"questions", questions}}.dump());
-    save("v2_mscoco_" + split + "2014_annotations.json", json{{"annotations", annotations}, {"info", {}}}.dump());
-  }
-  void save_both() {
-    const std::vector<std::string> types = {"what is the", "where is the", "is the",       "does the",  "how many",
-                                            "is the man",  "what color",   "what kind of", "what time", "why"};
-    save_vqa("train", types, 12), save_vqa("val", types, 8);
-  }
-
-  TemporaryFolder folder_;
-  PrepareOptions options_;
-};
 
 TEST(VqaTasks, EveryOfficialTypeHasATask) {
   const auto path = shared_data() + "/data/vqacl/mscoco_question_types.txt";
@@ -246,7 +172,13 @@ TEST_F(Prepare, VqaclGroupsAndNovelComposition) {
   EXPECT_EQ(rows(standard, 3, "novel"), 0);
   EXPECT_EQ(standard["dropped"]["category outside the five groups, as released"], 30);
   EXPECT_EQ(standard["dropped"]["image without a category"], 30);
-  EXPECT_EQ(standard["details"]["inner_order"]["causal"].get<std::string>(), "3 2 1 4 5");
+  EXPECT_EQ(standard["tasks"][9]["groups"].dump(), "[\"G3\",\"G2\",\"G1\",\"G4\",\"G5\"]");
+  // Two rows of every group, one group after the other.
+  const auto nested = open("vqacl")->phases(1);
+  ASSERT_EQ(nested.size(), 5u);
+  EXPECT_EQ(nested[0].name, "G5");
+  EXPECT_EQ(nested[0].rows, (std::vector<int64_t>{4, 9}));
+  EXPECT_EQ(nested[4].name, "G2");
 
   options_.output = folder_ / "novel", options_.held_out = "G2";
   const auto novel = prepare("vqacl");
@@ -257,6 +189,14 @@ TEST_F(Prepare, VqaclGroupsAndNovelComposition) {
   EXPECT_EQ(rows(novel, 1, "novel"), 2);
   EXPECT_TRUE(open("vqacl")->tasks()[1].novel);
   EXPECT_FALSE(open("vqacl")->tasks()[0].novel);
+  EXPECT_EQ(open("vqacl")->phases(0).size(), 5u);
+  std::vector<std::string> order;
+  for (const auto& phase : open("vqacl")->phases(1)) order.push_back(phase.name);
+  EXPECT_EQ(order, (std::vector<std::string>{"G5", "G1", "G3", "G4"}));
+  StreamOptions mixed;
+  mixed.name = "vqacl", mixed.path = options_.output, mixed.groups = GroupOrder::mixed;
+  EXPECT_TRUE(make_stream(mixed)->phases(1).empty());
+  EXPECT_NE(make_stream(mixed)->fingerprint(), open("vqacl")->fingerprint());
   options_.held_out = "G0", options_.output = folder_ / "none";
   EXPECT_CONTAINS(refusal("vqacl"), "use G1 to G5");
 }
@@ -276,6 +216,10 @@ TEST_F(Prepare, NextqaFromCsv) {
   EXPECT_EQ(all_rows(index, "tune"), 16);
   EXPECT_EQ(index["dropped"].size(), 1u);  // TP
   EXPECT_EQ(text(index, 5, "metric"), "wups");
+  const auto nested = open("vqacl:nextqa")->phases(0);
+  ASSERT_EQ(nested.size(), 2u);  // of G2 G3 G0 G4 G1, two have rows
+  EXPECT_EQ(nested[0].name, "G0");
+  EXPECT_EQ(nested[1].name, "G1");
   options_.output = folder_ / "novel", options_.held_out = "G1";
   const auto novel = prepare("vqacl:nextqa");
   EXPECT_EQ(rows(novel, 2, "novel"), 1);
@@ -448,7 +392,8 @@ TEST_F(Prepare, BadRowsOfAUser) {
   EXPECT_CONTAINS(run(good + good), "t.jsonl:2: id '1': the id stands twice");
   EXPECT_CONTAINS(run(good + "{\"id\":2,\"image\":\"p.png\",\"question\":\"q\"}"), "t.jsonl:2: id '2': has no answer");
   EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"no.png\",\"question\":\"q\",\"answer\":\"a\"}"), "there is no image");
-  EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"v.mp4\",\"question\":\"q\",\"answer\":\"a\"}"), "extract them: ffmpeg");
+  EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"v.mp4\",\"question\":\"q\",\"answer\":\"a\"}"),
+                  reads_videos() ? "there is no image" : "is a video, and this build reads no videos");
   EXPECT_CONTAINS(run("[1]\n"), "t.jsonl:1: is a JSON array, not an object");
   save("t.jsonl", good + "{\"id\":2,\n" + good);
   options_.check_images = options_.skip_bad = true;
@@ -476,6 +421,42 @@ TEST_F(Prepare, AFolderOfFramesIsAPicture) {
   EXPECT_EQ(sample.pixels[8 * 8 * 3 - 1], 70);  // the last
 }
 
+// Counts of the released map of images, group by group (docs/streams.md).
+TEST(ConceptGroups, OfTheReleasedMap) {
+  const auto path = shared_data() + "/data/vqacl/ImgId_cate_map.json.gz";
+  if (!fs::exists(path)) GTEST_SKIP() << "no reference data at " << path << "; set ASR_TEST_DATA";
+  std::map<int, int64_t> groups;
+  std::map<std::string, int64_t> splits;
+  std::set<int> categories;
+  read_records(path, [&](const FileRecord& record) {
+    ++groups[concept_group_of(GroupTable::vqav2, record.value.get<int>())];
+    ++splits[record.key.substr(5, record.key.find('_', 5) - 5)];
+    categories.insert(record.value.get<int>());
+  });
+  EXPECT_EQ(groups, (std::map<int, int64_t>{{-1, 11348}, {0, 43207}, {1, 15436}, {2, 20417}, {3, 15366}, {4, 16444}}));
+  EXPECT_EQ(splits, (std::map<std::string, int64_t>{{"train2014", 82081}, {"val2014", 40137}}));
+  std::vector<int> without;
+  for (int category = 0; category < 80; ++category)
+    if (!categories.count(category)) without.push_back(category);
+  EXPECT_EQ(without, (std::vector<int>{0, 12, 26, 29, 30, 45, 66, 68, 69, 71}));
+}
+
+TEST(ConceptGroups, PartTheCategoriesAndHaveAnOrderInEveryTask) {
+  for (const auto table : {GroupTable::vqav2, GroupTable::nextqa}) {
+    const int first = table == GroupTable::vqav2 ? 0 : 1;
+    std::map<int, int> sizes;
+    for (int category = first; category < first + 80; ++category) ++sizes[concept_group_of(table, category)];
+    EXPECT_EQ(sizes, (std::map<int, int>{{0, 16}, {1, 16}, {2, 16}, {3, 16}, {4, 16}}));
+    EXPECT_EQ(concept_group_of(table, first + 80), -1);
+    for (size_t task = 0; task < (table == GroupTable::vqav2 ? 10u : 8u); ++task) {
+      auto order = inner_order(table, task);
+      std::sort(order.begin(), order.end());
+      for (int group = 0; group < 5; ++group)
+        EXPECT_EQ(order.at(static_cast<size_t>(group)), concept_group_name(table, group));
+    }
+  }
+}
+
 // Real files of others: every question finds a task, and NExT-QA's counts are the published ones.
 TEST_F(Prepare, FilesOfTheBenchmarks) {
   const auto data = shared_data() + "/data/";
@@ -487,6 +468,7 @@ TEST_F(Prepare, FilesOfTheBenchmarks) {
                        folder_ / cat("in/v2_mscoco_", split, "2014_annotations.json.gz"));
     fs::create_symlink(data + "nextqa_oe/" + split + ".csv.gz", folder_ / cat("in/", split, ".csv.gz"));
   }
+  fs::create_symlink(data + "vqacl/ImgId_cate_map.json.gz", folder_ / "in/ImgId_cate_map.json.gz");
   const auto index = prepare("vqav2-10");
   EXPECT_EQ(all_rows(index, "train"), 48061);
   EXPECT_EQ(all_rows(index, "val") + all_rows(index, "tune"), 48061);
@@ -494,6 +476,15 @@ TEST_F(Prepare, FilesOfTheBenchmarks) {
   const auto next = prepare("vqacl:nextqa");
   for (const auto& row : prepared_table(next))
     EXPECT_NE(row.back().compare(0, 7, "differs"), 0) << row[0] << row.back();
+  // Every question is placed or counted as left out.
+  for (const char* name : {"vqacl", "clt-vqa", "clt-vqa:concepts"}) {
+    options_.output = folder_ / (std::string("of ") + name);
+    const auto grouped = prepare(name);
+    int64_t dropped = 0;
+    for (const auto& count : grouped["dropped"]) dropped += count.get<int64_t>();
+    EXPECT_EQ(all_rows(grouped, "train") + all_rows(grouped, "val") + dropped, 2 * 48061) << name;
+    EXPECT_EQ(grouped["tasks"][0]["groups"].size(), 5u) << name;
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // clt-vqa: nine question types of VQA v2 with long-tailed training sets. The subsets of the benchmark were never
 // released, so they are built here: within a task the j-th most frequent class keeps n_max * rho^(-j/(C-1)) of its
 // rows, chosen by a seeded hash. Classes are answers or, in the variant `concepts`, the categories of images. Val is
-// untouched.
+// untouched. Tasks, groups and their order are those of the benchmark's code.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "streams/prepare/concept_groups.h"
 #include "streams/prepare/vqa_rows.h"
 
 namespace asr {
@@ -31,11 +32,13 @@ class LongTail {
  public:
   explicit LongTail(Preparation& preparation) : preparation_(preparation) {
     by_concept_ = preparation.variant() == "concepts";
-    if (by_concept_) categories_.read(preparation);
+    grouped_ = ImageCategories::given(preparation);
+    if (by_concept_ || grouped_) categories_.read(preparation);
     preparation.look([&] {
       read_vqacl(preparation, "train", [&](VqaRow& row, const RowPlace&) {
         const int task = task_of(row);
-        if (task >= 0) classes_[static_cast<size_t>(task)][class_of(row)].hashes.push_back(hash_of(row));
+        if (task >= 0 && (!grouped_ || group_of(row) >= 0))
+          classes_[static_cast<size_t>(task)][class_of(row)].hashes.push_back(hash_of(row));
       });
     });
     for (size_t task = 0; task < 9; ++task) cut(task);
@@ -44,6 +47,10 @@ class LongTail {
   static int task_of(const VqaRow& row) {
     const auto found = std::find(std::begin(kTasks), std::end(kTasks), row.task);
     return found == std::end(kTasks) ? -1 : static_cast<int>(found - std::begin(kTasks));
+  }
+  bool grouped() const { return grouped_; }
+  int group_of(const VqaRow& row) const {
+    return concept_group_of(GroupTable::vqav2, categories_.category_of(row.image_key));
   }
   bool keeps(const VqaRow& row, size_t task) const {
     const auto place = classes_[task].find(class_of(row));
@@ -86,7 +93,7 @@ class LongTail {
   }
 
   Preparation& preparation_;
-  bool by_concept_ = false;
+  bool by_concept_ = false, grouped_ = false;
   ImageCategories categories_;
   std::array<Classes, 9> classes_;
 };
@@ -99,16 +106,22 @@ void prepare_clt_vqa(Preparation& preparation) {
   for (const size_t task : kTasks) preparation.add_task({vqacl_tasks()[task], vqa_metric(preparation), 16, {}});
   preparation.unit("all", [&] {
     const LongTail tail(preparation);
+    for (size_t i = 0; tail.grouped() && i < 9; ++i) preparation.nest(i, inner_order(GroupTable::vqav2, i));
+    if (!tail.grouped())
+      preparation.note("no ImgId_cate_map.json: rows have no concept group, and a task is trained as a whole");
     const auto read = [&](const char* part, DataSplit split) {
       std::map<std::string, std::map<std::string, int64_t>> parts;
       read_vqacl(preparation, part, [&](VqaRow& row, const RowPlace& place) {
         const int task = LongTail::task_of(row);
         if (task < 0) return preparation.drop("judge questions, which the benchmark leaves out");
         const auto index = static_cast<size_t>(task);
+        if (tail.grouped() && tail.group_of(row) < 0)
+          return preparation.drop("image without a category of the five groups, as the benchmark's code does");
         if (split == DataSplit::train && !tail.keeps(row, index))
           return preparation.drop("training rows above the long tail");
         auto sample = sample_of(preparation, row, split != DataSplit::train);
         sample.part = tail.part_of(row, index);
+        if (tail.grouped()) sample.concept_group = concept_group_name(GroupTable::vqav2, tail.group_of(row));
         ++parts[vqacl_tasks()[kTasks[index]]][sample.part];
         preparation.add(index, split, std::move(sample), place);
       });

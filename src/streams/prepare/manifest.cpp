@@ -29,6 +29,7 @@ void prepare_manifest(Preparation& preparation) {
   for (const auto& task : manifest.tasks) preparation.add_task({task.name, task.metric, task.answer_tokens, {}});
   for (size_t i = 0; i < manifest.tasks.size(); ++i)
     preparation.unit(manifest.tasks[i].name, [&] {
+      if (!manifest.tasks[i].groups.empty()) preparation.nest(i, manifest.tasks[i].groups);
       for (const auto& use : uses_of(manifest.tasks[i]))
         preparation.read(use.first, [&](const FileRecord& record, const RowPlace& place) {
           SampleRow row;

@@ -169,7 +169,8 @@ void Preparation::unit(const std::string& name, const std::function<void()>& bod
   if (!opened_) open_folder();
   if (unit_is_done(name)) return;
   current_ = {{"sources", json::array()},  {"files", json::object()}, {"skipped", json::object()},
-              {"dropped", json::object()}, {"notes", json::array()},  {"details", json::object()}};
+              {"dropped", json::object()}, {"notes", json::array()},  {"details", json::object()},
+              {"groups", json::object()}};
   files_.clear(), skipped_.reset();
   body();
   close_unit(name);
@@ -249,8 +250,9 @@ void Preparation::bad(const RowPlace& place, const std::string& id, const std::s
                          id.empty() ? "" : "'");
   check(options_.skip_bad, where, ": ", reason, "; --skip-bad passes over such rows and lists them");
   if (looking_) return;
-  // "there is no image 'X'" counts as one kind, whatever X is.
-  const auto kind = reason.substr(0, reason.find_first_of("'0123456789"));
+  // "there is no image 'X'" counts as one kind, whatever X is; a member's name in front belongs to it.
+  const size_t named = reason[0] == '\'' ? reason.find('\'', 1) + 1 : 0;
+  const auto kind = reason.substr(0, reason.find_first_of("'0123456789", named));
   auto& count = current_["skipped"][trimmed(kind)];
   count = count.is_null() ? 1 : count.get<int64_t>() + 1;
   if (!skipped_) {
@@ -278,12 +280,16 @@ void Preparation::detail(const std::string& key, json value) {
   current_["details"][key] = std::move(value);
 }
 
+void Preparation::nest(size_t task, const std::vector<std::string>& groups) {
+  current_["groups"][std::to_string(task)] = groups;
+}
+
 json Preparation::index() const {
   json out = {{"format", kManifestFormat},     {"stream", options_.stream}, {"images", images_},
               {"options", options_.to_json()}, {"sources", json::array()},  {"skipped", json::object()},
               {"dropped", json::object()},     {"notes", json::array()},    {"details", json::object()}};
   if (!variant_.empty()) out["variant"] = variant_;
-  std::vector<json> files(tasks_.size(), json::object());
+  std::vector<json> files(tasks_.size(), json::object()), groups(tasks_.size());
   for (const auto& unit : state_["units"]) {
     for (const auto& source : unit["sources"])
       if (std::find(out["sources"].begin(), out["sources"].end(), source) == out["sources"].end())
@@ -294,6 +300,7 @@ json Preparation::index() const {
     for (const auto& note : unit["notes"])
       if (std::find(out["notes"].begin(), out["notes"].end(), note) == out["notes"].end()) out["notes"].push_back(note);
     for (const auto& [key, value] : unit["details"].items()) out["details"][key] = value;
+    for (const auto& [key, order] : unit["groups"].items()) groups[std::stoul(key)] = order;
     for (const auto& [key, file] : unit["files"].items()) {
       const auto slash = key.find('/');
       if (file["rows"].get<int64_t>() > 0) files[std::stoul(key.substr(0, slash))][key.substr(slash + 1)] = file;
@@ -301,12 +308,14 @@ json Preparation::index() const {
   }
   const auto counts = [](const Published& p) { return json{{"train", p.train}, {"val", p.val}, {"tune", p.tune}}; };
   out["frames"] = frames, out["published"] = counts(published_total), out["tasks"] = json::array();
-  for (size_t i = 0; i < tasks_.size(); ++i)
+  for (size_t i = 0; i < tasks_.size(); ++i) {
     out["tasks"].push_back({{"name", tasks_[i].name},
                             {"metric", tasks_[i].metric},
                             {"answer_tokens", tasks_[i].answer_tokens},
                             {"files", files[i]},
                             {"published", counts(tasks_[i].published)}});
+    if (groups[i].is_array()) out["tasks"].back()["groups"] = groups[i];
+  }
   return out;
 }
 
@@ -323,6 +332,23 @@ json Preparation::finish() {
   fs::remove(options_.output + kState, error);
   return out;
 }
+
+namespace {
+
+// What stream.json names must still lie there.
+void check_files(const json& index, const std::string& folder) {
+  for (const auto& task : index["tasks"])
+    for (const auto& file : task["files"]) {
+      const auto path = folder + "/" + file["path"].get<std::string>();
+      std::error_code error;
+      const auto bytes = fs::file_size(path, error);
+      check(!error && static_cast<int64_t>(bytes) == file["bytes"].get<int64_t>(), path,
+            error ? ": is missing" : ": has changed since", ", though ", folder,
+            "/stream.json says it is complete; remove that folder, then prepare again");
+    }
+}
+
+}  // namespace
 
 json prepare_stream(const PrepareOptions& asked) {
   const PreparedStreamInfo* info = nullptr;
@@ -341,6 +367,7 @@ json prepare_stream(const PrepareOptions& asked) {
     for (const auto& source : stored["sources"]) same = same && unchanged(source);
     check(same, asked.output,
           ": holds a stream prepared from other files or with other options; choose another folder");
+    check_files(stored, asked.output);
     stored["already_complete"] = true;
     return stored;
   }

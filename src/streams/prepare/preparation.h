@@ -87,6 +87,7 @@ class Preparation {
   void drop(const std::string& reason);  // a row that the benchmark leaves out by its own rules
   void note(const std::string& text);    // printed below the table
   void detail(const std::string& key, nlohmann::json value);
+  void nest(size_t task, const std::vector<std::string>& groups);  // the task's groups are trained in this order
 
   nlohmann::json finish();  // writes stream.json and returns it
 

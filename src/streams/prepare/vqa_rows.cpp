@@ -17,6 +17,24 @@ using nlohmann::json;
 
 constexpr const char* kNoAnswer = "<outside the vocabulary>";
 
+// A row of an official file: an element of the member of that name, or of a file that is nothing but rows.
+bool is_row(const FileRecord& record, const char* member) {
+  return !record.in_map && (record.key == member || record.key.empty());
+}
+
+bool image_id_of(const json& value, int64_t& out) {
+  return value.is_object() && parse_int(text_of(value.value("image_id", json())), out);
+}
+
+// What most annotators said, the first of several.
+std::string most_said(const std::vector<std::string>& answers) {
+  const std::string* best = &answers[0];
+  for (const auto& answer : answers)
+    if (std::count(answers.begin(), answers.end(), answer) > std::count(answers.begin(), answers.end(), *best))
+      best = &answer;
+  return *best;
+}
+
 // All questions of a split, texts one behind the other: some 60 bytes and the text a question.
 class QuestionTable {
  public:
@@ -28,15 +46,15 @@ class QuestionTable {
 
   QuestionTable(Preparation& preparation, const std::string& path) : path_(path) {
     preparation.read(path, [&](const FileRecord& record, const RowPlace& place) {
-      if (record.key != "questions" || record.in_map) return;
+      if (!is_row(record, "questions")) return;
       const auto& value = record.value;
       const auto id = value.is_object() ? text_of(value.value("question_id", json())) : "";
       int64_t number = 0;
       if (!parse_int(id, number)) return preparation.bad(place, id, "has no question_id that is a number");
-      if (!value.contains("image_id") || !value["image_id"].is_number_integer())
-        return preparation.bad(place, id, "has no image_id that is a number");
+      int64_t image = 0;
+      if (!image_id_of(value, image)) return preparation.bad(place, id, "has no image_id that is a number");
       const auto text = text_of(value.value("question", json()));
-      const Entry entry{value["image_id"].get<int64_t>(), texts_.size(), text.size(), place.line, place.column, false};
+      const Entry entry{image, texts_.size(), text.size(), place.line, place.column, false};
       if (!index_.emplace(number, entry).second) return preparation.bad(place, id, "the id stands twice");
       texts_ += text;
     });
@@ -83,6 +101,14 @@ std::vector<std::string> annotators_of(const json& label) {
   return out;
 }
 
+std::string label_problem(const json& row, const json& label) {
+  if (!row.contains("label") && !row.contains("answers")) return "has neither label nor answers";
+  if (!label.is_object()) return "'label' is no object of answers and their scores";
+  for (const auto& [answer, score] : label.items())
+    if (!score.is_number()) return cat("'label' has no number for '", printable(answer), "'");
+  return "";
+}
+
 std::string best_label(const json& label) {
   std::string best;
   double score = -1;
@@ -113,8 +139,12 @@ void read_partition(Preparation& preparation, const std::string& path, size_t ta
     row.question_type = text_of(value.value("question_type", json())), row.task = task;
     if (row.image_key.empty()) return preparation.bad(place, id, "has no img_id");
     SampleRow listed;
-    if (value.contains("answers") && read_row(value, listed).empty()) row.answers = listed.references;
+    if (value.contains("answers")) {
+      if (const auto reason = read_row(value, listed); !reason.empty()) return preparation.bad(place, id, reason);
+      row.answers = listed.references;
+    }
     const auto label = value.value("label", json::object());
+    if (const auto reason = label_problem(value, label); !reason.empty()) return preparation.bad(place, id, reason);
     if (row.answers.empty()) row.answers = annotators_of(label);
     row.answer = label.empty() ? listed.answer : best_label(label);
     // Its answers are all outside the vocabulary of 3,129: nothing to train on. A test row stays, so that no score is
@@ -136,8 +166,10 @@ void read_official_vqa(Preparation& preparation, const std::string& split, const
   const auto annotations =
       preparation.need({"v2_mscoco_" + split + "2014_annotations.json"}, "annotations of VQA v2 " + split);
   QuestionTable table(preparation, questions);
+  bool any = false;
   preparation.read(annotations, [&](const FileRecord& record, const RowPlace& place) {
-    if (record.key != "annotations" || record.in_map) return;
+    if (!is_row(record, "annotations")) return;
+    any = true;
     VqaRow row;
     const auto& value = record.value;
     const auto id = value.is_object() ? text_of(value.value("question_id", json())) : "";
@@ -146,17 +178,19 @@ void read_official_vqa(Preparation& preparation, const std::string& split, const
     if (!question) return preparation.bad(place, id, "no question has this id");
     if (question->answered) return preparation.bad(place, id, "the id stands twice");
     question->answered = true;
-    if (value.contains("image_id") && value["image_id"].is_number_integer() &&
-        value["image_id"].get<int64_t>() != question->image_id)
+    if (int64_t image = 0; image_id_of(value, image) && image != question->image_id)
       return preparation.bad(place, id, "question and annotation name different images");
     SampleRow listed;
     if (const auto reason = read_row(value, listed); !reason.empty()) return preparation.bad(place, id, reason);
     if (listed.references.empty()) return preparation.bad(place, id, "has no answers");
-    row.answers = std::move(listed.references), row.answer = lower(listed.answer);
+    row.answers = std::move(listed.references);
+    const bool told = value.contains("answer") || value.contains("multiple_choice_answer");
+    row.answer = lower(told ? listed.answer : most_said(row.answers));
     row.question_type = listed.type, row.question = table.text(*question);
     row.image_key = fmt::format("COCO_{}2014_{:012d}", split, question->image_id);
     use(row, place);
   });
+  check(any, annotations, ": holds no 'annotations'; is it the official annotations file?");
   table.report_unanswered(preparation);
 }
 
@@ -243,6 +277,11 @@ void read_vqacl(Preparation& preparation, const std::string& split, const VqaRow
   }
 }
 
+bool ImageCategories::given(const Preparation& preparation) {
+  return !preparation.find({"ImgId_cate_map.json", "instances_train2014.json", "annotations/instances_train2014.json"})
+              .empty();
+}
+
 void ImageCategories::read(Preparation& preparation) {
   const auto path = preparation.find({"ImgId_cate_map.json"});
   if (!path.empty()) {
@@ -261,10 +300,13 @@ void ImageCategories::read(Preparation& preparation) {
     preparation.read(instances, [&](const FileRecord& record, const RowPlace& place) {
       if (record.key != "annotations" || record.in_map) return;
       const auto& v = record.value;
-      if (!v.is_object() || !v.value("image_id", json()).is_number_integer() ||
-          !v.value("category_id", json()).is_number_integer() || !v.value("area", json()).is_number())
+      int64_t image = 0, category = 0;
+      if (!image_id_of(v, image) || !parse_int(text_of(v.value("category_id", json())), category) ||
+          !v.value("area", json()).is_number())
         return preparation.bad(place, "", "needs image_id, category_id and area");
-      areas[v["image_id"].get<int64_t>() * 128 + v["category_id"].get<int64_t>()] += v["area"].get<double>();
+      if (image < 0 || image >= int64_t(1) << 48 || category < 0 || category > 127)
+        return preparation.bad(place, std::to_string(image), "image_id or category_id is none of COCO's");
+      areas[image * 128 + category] += v["area"].get<double>();
     });
     for (const auto& [key, area] : areas) {
       auto& entry = best[fmt::format("COCO_{}2014_{:012d}", split, key / 128)];

@@ -47,6 +47,7 @@ void read_vqacl(Preparation& preparation, const std::string& split, const VqaRow
 // Category of an image, from ImgId_cate_map.json, or from COCO's instance files (the category with the largest area).
 class ImageCategories {
  public:
+  static bool given(const Preparation& preparation);
   void read(Preparation& preparation);
   int category_of(const std::string& image_key) const;  // -1: unknown
 

@@ -64,9 +64,10 @@ std::unordered_set<std::string> tuning_images(Preparation& preparation) {
   std::set<int64_t> images;
   const auto path = preparation.need({"v2_OpenEnded_mscoco_val2014_questions.json"}, "questions of VQA v2 val");
   preparation.read(path, [&](const FileRecord& record, const RowPlace&) {
-    if (record.key == "questions" && record.value.is_object() && record.value.contains("image_id") &&
-        record.value["image_id"].is_number_integer())
-      images.insert(record.value["image_id"].get<int64_t>());
+    int64_t image = 0;
+    if (!record.in_map && record.value.is_object() &&
+        parse_int(text_of(record.value.value("image_id", nlohmann::json())), image))
+      images.insert(image);
   });
   std::vector<std::pair<uint64_t, int64_t>> order;
   for (const int64_t id : images)
