@@ -96,16 +96,23 @@ Needs Trainer::needs() const {
   return out;
 }
 
-int64_t Trainer::rows_a_step() const {
+int64_t Trainer::rows_a_step(int stage) const {
   int64_t rows = config_.run.batch;
-  for (const auto& method : methods_) rows = std::min(rows, method->current_rows(config_.run.batch, at_.stage));
+  for (const auto& method : methods_) rows = std::min(rows, method->current_rows(config_.run.batch, stage));
   return rows;
 }
 
-int64_t Trainer::stage_steps(const SampleSet& set) const {
-  const double rows = config_.run.num_train_epochs * static_cast<double>(set.size());
-  return std::max<int64_t>(
-      1, static_cast<int64_t>(std::ceil(rows / static_cast<double>(rows_a_step() * config_.run.accumulation) - 1e-9)));
+int64_t Trainer::stage_steps(int stage) const {
+  const auto& run = config_.run;
+  const auto& stream = data_.stream();
+  if (!methods_[0]->joint()) {
+    const size_t task = order_[static_cast<size_t>(stage) - 1];
+    return run.stage_steps(run.epochs_of(stream.tasks()[task].name), stream.size(task, DataSplit::train),
+                           rows_a_step(stage));
+  }
+  int64_t samples = 0;
+  for (const size_t task : order_) samples += stream.size(task, DataSplit::train);
+  return run.stage_steps(run.num_train_epochs, samples, rows_a_step(stage));
 }
 
 const SampleSet& Trainer::stage_data(bool reference) {
@@ -163,7 +170,7 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>
 
 double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step, int64_t steps) {
   const auto& run = config_.run;
-  const int64_t rows_each = rows_a_step();
+  const int64_t rows_each = rows_a_step(at_.stage);
   optimizer.zero_grad();
   std::map<std::string, torch::Tensor> terms;
   double loss = 0;
@@ -203,7 +210,7 @@ double Trainer::train_step(const SampleSet& set, AdamW& optimizer, int64_t step,
                                       : run.learning_rate;
   optimizer.step(rate);
   ++at_.global_step, ++at_.step;
-  if (at_.step % run.logging_steps == 0 || at_.step == steps) log_step(steps, loss, rate, norm.item<double>(), terms);
+  if (at_.step % run.logging_steps == 0 || at_.step == steps) log_step(loss, rate, norm.item<double>(), terms);
   return loss;
 }
 
@@ -213,7 +220,7 @@ StageContext Trainer::stage_context(const SampleSet& set, std::function<const St
 
 void Trainer::train_stage() {
   const auto& set = stage_data(needs().reference);
-  const int64_t steps = stage_steps(set);
+  const int64_t steps = stage_steps(at_.stage);
   auto context = stage_context(set, {});
   for (auto& method : methods_) method->before_stage(context);
   AdamWOptions adam;

@@ -60,16 +60,15 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   void log(const nlohmann::json& line);
-  void log_step(int64_t steps, double loss, double rate, double norm,
-                const std::map<std::string, torch::Tensor>& terms);
+  void log_step(double loss, double rate, double norm, const std::map<std::string, torch::Tensor>& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
   NamedTensors state_tensors();
 
   int stages() const;
   const SampleSet& stage_data(bool reference);
-  int64_t rows_a_step() const;
-  int64_t stage_steps(const SampleSet& set) const;
+  int64_t rows_a_step(int stage) const;
+  int64_t stage_steps(int stage) const;
   Needs needs() const;
   StageContext stage_context(const SampleSet& set, std::function<const StageMoments&()> moments);
   std::vector<torch::Tensor> trained_tensors();
