@@ -9,7 +9,6 @@
 namespace asr {
 namespace {
 
-constexpr double kMeasured = 128;        // samples together where prototypes and references are measured
 constexpr double kDeviceOverhead = 1.1;  // what an allocator loses between its blocks
 constexpr double kContext = 6e8;         // a process on a GPU, before any tensor
 constexpr double kProgram = 2.5e8;       // a process on the CPU, libtorch with it
@@ -84,7 +83,8 @@ double evaluation_bytes(const RunOptions& run, const ModelShape& s, const Worklo
 }
 
 double measuring_bytes(const RunOptions& run, const ModelShape& s, const Workload& work, const Machine& machine) {
-  const double samples = std::min(kMeasured, std::max(1.0, work.train()));
+  // As many as measure_spectra and cache_reference take together.
+  const double samples = std::min(s.built_in() ? 128.0 : 16.0, std::max(1.0, work.train()));
   const double rows = number_of(run.tap_layers * s.heads) * work.question_tokens * work.picture.visual;
   return passing_bytes(samples, s, work, machine) + 3 * 4 * samples * rows;
 }

@@ -1,7 +1,10 @@
 // asr doctor and asr tune as a user meets them; asr forward and asr generate on a reference model.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <sstream>
 
 #include "tests/support/program.h"
@@ -146,6 +149,54 @@ TEST(DoctorCommand, PlansThePapersSettingsWithoutTheirFiles) {
     EXPECT_EQ(vanilla["steps"].get<int>(), 796 + 10814 + 8115 + 4509 + 1283 + 3493 + 5174 + 50000);
   }
   expect_refused({"doctor", root + "paper/coin.yaml", "--gpu", "A101"}, "A101");
+}
+
+// Bytes that a run of the program holds at its largest.
+double peak_of(const std::vector<std::string>& arguments) {
+  rusage after{};
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open("/dev/null", O_WRONLY), 1), dup2(open("/dev/null", O_WRONLY), 2);
+    std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
+    for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
+    list.push_back(nullptr);
+    execv(ASR_PROGRAM, list.data());
+    _exit(127);
+  }
+  int status = 0;
+  wait4(child, &status, 0, &after);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return 1024.0 * static_cast<double>(after.ru_maxrss);
+}
+
+// One step of 256 samples, so that the activations are most of what is held.
+TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
+  TemporaryFolder folder;
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 500; ++i) texts.push_back(world::pretraining_sample(i).question.text);
+  TinyBackbone::random(tiny_config("tiny", "S"), WordTokenizer::from_texts(texts), 3)->save(folder / "model");
+  for (const std::string recompute : {"no", "yes"}) {
+    std::string yaml;
+    for (const auto& a : small_run(folder / "model", folder / recompute, "vanilla"))
+      yaml += a.key + ": " + a.value + "\n";
+    write_text(folder / "c.yaml", yaml);
+    std::vector<std::string> arguments = {folder / "c.yaml"};
+    for (const std::string set :
+         {"stream.tasks=1", "stream.train=256", "stream.val=4", "stream.image_size=64", "memory.samples=8",
+          "per_device_eval_batch_size=4", "per_device_train_batch_size=256"})
+      arguments.push_back("--set"), arguments.push_back(set);
+    arguments.push_back("--set"), arguments.push_back("gradient_checkpointing=" + recompute);
+    auto doctor = arguments, run = arguments;
+    doctor.insert(doctor.begin(), "doctor"), doctor.push_back("--json"), run.insert(run.begin(), "run");
+    const auto report = run_program(doctor);
+    ASSERT_EQ(report.status, 0) << report.out;
+    const auto memory = report.json()["estimate"]["memory_bytes"];
+    const double said = memory["peak"].get<double>(), is = peak_of(run);
+    EXPECT_GT(said, 0.7 * is) << recompute << ": said " << said << ", is " << is << memory;
+    EXPECT_LT(said, 1.5 * is) << recompute << ": said " << said << ", is " << is << memory;
+    std::cout << "gradient_checkpointing=" << recompute << ": estimated " << said / 1e6 << " MB, held " << is / 1e6
+              << " MB\n";
+  }
 }
 
 TEST(TuneCommand, WritesTheBestPoint) {

@@ -1,11 +1,7 @@
-// The estimates' numbers against ones computed by hand, against the models themselves, and against a measured step.
+// The estimates' numbers against ones computed by hand and against the models themselves. A run's memory is measured
+// in tests/cli/doctor_test.cpp.
 #include "train/estimate.h"
 
-#include <filesystem>
-
-#include "backbones/tiny.h"
-#include "methods/sample_set.h"
-#include "tensor/runtime.h"
 #include "tests/support/reference_models.h"
 #include "tests/train/run_support.h"
 
@@ -75,8 +71,9 @@ TEST(ModelShape, AgreesWithTheModelsThemselves) {
         linear += static_cast<double>(site.linear->weight.numel());
     EXPECT_EQ(shape.adapter_weights(3), 3 * adapters) << name;
     EXPECT_EQ(shape.decoder_weights(), linear) << name;
-    EXPECT_EQ(shape.weight_size, 4) << name;
-    EXPECT_LE(4 * shape.weights(), shape.weight_bytes) << name;  // what the formula leaves out is small in real models
+    EXPECT_EQ(shape.weight_size, name == "qwen2" ? 2 : 4) << name;
+    EXPECT_LE(static_cast<double>(shape.weight_size) * shape.weights(), shape.weight_bytes)
+        << name;  // what the formula leaves out is small in real models
   }
   for (const std::string kind : {"tiny", "tiny_cross"}) {
     TemporaryFolder folder;
@@ -150,45 +147,6 @@ TEST(Estimate, MemoryByHand) {
   EXPECT_EQ(memory("asr").reference, 32 * 2 * 8 * 4);
   EXPECT_EQ(memory("ewc").method, 5 * m.adapters);
   EXPECT_GT(m.peak(), m.kept() + m.training);
-}
-
-// What the tensors of a training step really hold, at its largest.
-TEST(Estimate, TrainingMemoryAgreesWithAStep) {
-  TemporaryFolder folder;
-  for (const bool recompute : {false, true}) {
-    std::vector<std::string> texts;
-    for (uint64_t i = 0; i < 500; ++i) texts.push_back(world::pretraining_sample(i).question.text);
-    auto model = TinyBackbone::random(tiny_config("tiny", "S"), WordTokenizer::from_texts(texts), 3);
-    model->save(folder / "model");
-    BackboneOptions options;
-    options.recompute = recompute;
-    model->configure(options);
-    const auto stream = make_stream(StreamOptions{});
-    auto set = encode_samples(
-        32, [&](int64_t i) { return stream->sample(0, DataSplit::train, i); }, *model, nullptr);
-    cache_features(set, *model);
-    const auto parameters = add_experts(model->sites(), 16, 32, 1);
-    AdapterDropout dropout{0.05, 1, 0};
-    Pass pass;
-    pass.dropout = &dropout;
-    const auto batch = set.rows(range(0, 32));
-    const auto step = [&] { model->forward(batch, pass, Want{}).loss.backward(); };
-    step();  // gradients are there afterwards
-    const TensorMemoryPeak peak;
-    step();
-    const auto measured = static_cast<double>(peak.bytes());
-    Workload work;
-    work.tasks = {{"count", 32, 32, 0}};
-    work.picture = picture_tokens(read_model_shape(folder / "model"), nullptr, 64, 64);
-    work.text_tokens = static_cast<double>(batch.ids.size(1)), work.answer_tokens = 2;
-    auto config = resolve_run({{"method", "vanilla", "test"}});
-    config.run.recompute = recompute ? Switch::yes : Switch::no;
-    const Machine cpu{"a CPU", "a test's", false, 1e9, 1e9, 1e9, 1};
-    const double said = estimate_run(config, read_model_shape(folder / "model"), work, cpu).memory.training;
-    EXPECT_GT(said, 0.7 * measured) << (recompute ? "recomputed" : "kept") << ": said " << said << ", is " << measured;
-    EXPECT_LT(said, 1.5 * measured) << (recompute ? "recomputed" : "kept") << ": said " << said << ", is " << measured;
-    RecordProperty(recompute ? "recomputed_ratio" : "kept_ratio", std::to_string(said / measured));
-  }
 }
 
 TEST(Machine, ByNameAndMeasured) {
