@@ -1,21 +1,22 @@
-// asr doctor CONFIG.yaml...: what would stop a run, before any model is loaded.
+// asr doctor CONFIG.yaml...: what would stop a run, and what it would cost, before any model is loaded.
+#include "cli/doctor.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <optional>
-#include <set>
 
 #include "backbones/model_folder.h"
 #include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/command.h"
-#include "io/image_processor.h"
 #include "io/safetensors.h"
-#include "io/tokenizer.h"
-#include "metrics/metric.h"
+#include "io/word_tokenizer.h"
+#include "skills/taxonomy.h"
 #include "train/runner.h"
 
 namespace asr {
@@ -24,207 +25,214 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-struct Arguments {
-  std::vector<std::string> configs, sets;
-  int64_t images = 20;
-};
-
-class Table {
- public:
-  enum Verdict { ok, warning, failure };
-  void add(const std::string& what, Verdict verdict, const std::string& detail) {
-    static const char* const kNames[] = {"ok", "WARNING", "FAILS"};
-    rows_.push_back({what, kNames[verdict], detail});
-    failed_ = failed_ || verdict == failure;
-  }
-  // A check that may throw: its message is the detail of a failure.
-  template <class F>
-  bool attempt(const std::string& what, F&& f) {
-    try {
-      add(what, ok, f());
-      return true;
-    } catch (const std::exception& error) {
-      add(what, failure, error.what());
-      return false;
-    }
-  }
-  bool failed() const { return failed_; }
-  void print(const Common& common) const {
-    if (common.json) {
-      json list = json::array();
-      for (const auto& row : rows_) list.push_back({{"check", row[0]}, {"verdict", row[1]}, {"detail", row[2]}});
-      return print_json({{"passed", !failed_}, {"checks", list}});
-    }
-    size_t widest = 0;
-    for (const auto& row : rows_) widest = std::max(widest, row[0].size());
-    for (const auto& row : rows_)
-      std::cout << row[0] << std::string(widest + 2 - row[0].size(), ' ') << row[1]
-                << std::string(9 - row[1].size(), ' ') << row[2] << "\n";
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-  bool failed_ = false;
-};
-
-// Headers alone are read: names, types, shapes and the files' lengths.
-std::string check_folder(const std::string& path, std::unique_ptr<Tokenizer>& tokenizer, Table& table) {
-  const auto folder = read_model_folder(path);
-  const auto set = read_safetensors_set(path);
-  double bytes = 0;
-  for (const auto& [name, view] : set.tensors) bytes += static_cast<double>(view->data.size);
-  table.attempt("tokenizer", [&] {
-    tokenizer = load_tokenizer(path);
-    return cat(tokenizer->size(), " tokens");
-  });
-  if (folder.config.contains("vision_config"))
-    table.attempt("image processor", [&] {
-      load_image_processor(path);
-      return std::string("found");
-    });
-  return cat(folder.type, ", ", set.tensors.size(), " tensors in ", set.shards.size(), " files, ", human_bytes(bytes));
+const char* name_of(Verdict verdict) {
+  static const char* const kNames[] = {"ok", "assumed", "WARNING", "FAILS"};
+  return kNames[static_cast<size_t>(verdict)];
 }
 
-void check_model(const std::string& path, std::unique_ptr<Tokenizer>& tokenizer, Table& table) {
-  table.attempt("model", [&] {
-    std::error_code error;
-    if (fs::is_directory(path, error)) return check_folder(path, tokenizer, table);
-    const auto file = read_safetensors(path);
-    verify_checksum(file);
-    return cat("built in, ", file.tensors.size(), " tensors, checksum right");
-  });
-}
-
-struct Counts {
-  int64_t rows = 0, pictures = 0, empty = 0;
-  std::vector<std::string> bad;  // messages
-  int64_t longest_question = 0, longest_answer = 0;
-};
-
-// Ids, texts and a sample of pictures of one task and split.
-Counts look_through(const Stream& stream, size_t task, DataSplit split, int64_t images, const Tokenizer* tokenizer) {
-  constexpr int64_t kRows = 200000;
-  Counts out;
-  out.rows = stream.size(task, split);
-  std::set<std::string> ids;
-  const int64_t looked = std::min(out.rows, kRows), step = images > 0 ? std::max<int64_t>(1, out.rows / images) : 0;
-  for (int64_t i = 0; i < looked; ++i) try {
-      const bool picture = step > 0 && i % step == 0;
-      const auto s = picture ? stream.sample(task, split, i) : stream.text(task, split, i);
-      out.pictures += picture;
-      if (!ids.insert(s.id).second) out.bad.push_back(cat("id '", printable(s.id), "' is there twice"));
-      out.empty += trimmed(s.answer).empty() || trimmed(s.question).empty();
-      if (!tokenizer) continue;
-      if (i % 50 != 0) continue;  // lengths from a sample of the texts
-      out.longest_question = std::max(out.longest_question, static_cast<int64_t>(tokenizer->encode(s.question).size()));
-      out.longest_answer = std::max(out.longest_answer, static_cast<int64_t>(tokenizer->encode(s.answer).size()));
-    } catch (const std::exception& error) {
-      out.bad.push_back(error.what());
-    }
+// Lines of at most `columns`, broken at spaces; a longer word stays whole, so that a path can be copied.
+std::vector<std::string> broken(const std::string& text, size_t columns) {
+  std::vector<std::string> out(1);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const auto word = text.substr(begin, end - begin);
+    if (!out.back().empty() && out.back().size() + 1 + word.size() > columns) out.emplace_back();
+    out.back() += (out.back().empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
   return out;
 }
 
-void check_task(const Stream& stream, size_t task, const RunOptions& run, int64_t images, const Tokenizer* tokenizer,
-                Table& table) {
-  const auto& t = stream.tasks()[task];
-  const auto metrics = metric_names();
-  const auto name = cat("task ", task + 1, " ", printable(t.name, 24));
-  if (std::find(metrics.begin(), metrics.end(), t.metric) == metrics.end())
-    return table.add(name, Table::failure, cat("metric '", t.metric, "' is unknown", did_you_mean(t.metric, metrics)));
-  std::string detail = t.metric;
-  std::vector<std::string> bad;
-  int64_t empty = 0;
-  bool missing = false;
-  for (const auto& [split, label] : {std::pair{DataSplit::train, "train"}, {run.scored_split(), "scored"}}) {
-    const auto counts = look_through(stream, task, split, images, tokenizer);
-    detail += cat("; ", label, " ", counts.rows, ", ", counts.pictures, " pictures decoded");
-    if (counts.longest_question)
-      detail += cat(", longest question ", counts.longest_question, " and answer ", counts.longest_answer, " tokens");
-    bad.insert(bad.end(), counts.bad.begin(), counts.bad.end());
-    empty += counts.empty, missing = missing || counts.rows == 0;
+int terminal_columns() {
+  if (const char* set = std::getenv("COLUMNS")) {
+    int64_t columns = 0;
+    if (parse_int(set, columns) && columns > 0 && columns < 10000) return static_cast<int>(columns);
   }
-  if (missing) return table.add(name, Table::failure, detail + "; a split is empty");
-  if (!bad.empty()) return table.add(name, Table::failure, cat(bad.size(), " bad rows, the first: ", bad[0]));
-  if (empty) return table.add(name, Table::failure, cat(empty, " rows have no question or no answer"));
-  table.add(name, Table::ok, detail);
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) return size.ws_col;
+  return 0;
 }
 
-void check_output(const RunOptions& run, Table& table) {
-  if (run.output_dir.empty())
-    return table.add("output_dir", Table::failure, "is not set; say where the run is written");
-  std::error_code error;
-  auto place = fs::absolute(run.output_dir, error);
-  while (!place.empty() && !fs::exists(place, error) && place.has_parent_path()) place = place.parent_path();
-  const auto space = fs::space(place, error);
-  const double free = error ? 0 : static_cast<double>(space.available);
-  const auto detail = cat(run.output_dir, ", ", human_bytes(free), " free");
-  table.add("output_dir", error || free < 2e8 ? Table::failure : free < 2e9 ? Table::warning : Table::ok, detail);
+}  // namespace
+
+void DoctorTable::add(const std::string& what, Verdict verdict, const std::string& detail) {
+  rows_.push_back({what, verdict, detail});
+  failed_ = failed_ || verdict == Verdict::failure;
 }
 
-void count_work(const Stream& stream, const RunOptions& run, Table& table) {
-  double steps = 0, answers = 0;
-  const auto tasks = static_cast<double>(stream.tasks().size());
-  for (size_t task = 0; task < stream.tasks().size(); ++task) {
-    const auto add_steps = [&](double samples) {
-      steps += std::ceil(run.num_train_epochs * samples / static_cast<double>(run.batch * run.accumulation));
-    };
-    const auto phases = stream.phases(task);
-    for (const auto& phase : phases) add_steps(static_cast<double>(phase.rows.size()));
-    if (phases.empty()) add_steps(static_cast<double>(stream.size(task, DataSplit::train)));
-    // Every task is scored before training and after its own stage and every later one.
-    answers += static_cast<double>(stream.size(task, run.scored_split())) * (tasks - static_cast<double>(task) + 1);
+std::string DoctorTable::text(int columns) const {
+  constexpr size_t kVerdict = 9;
+  size_t widest = 0;
+  for (const auto& row : rows_) widest = std::max(widest, row.what.size());
+  if (columns > 0) widest = std::min<size_t>(widest, static_cast<size_t>(columns) / 3);
+  const size_t indent = widest + 2 + kVerdict;
+  const size_t room = columns > static_cast<int>(indent) + 20 ? static_cast<size_t>(columns) - indent : 100000;
+  std::string out;
+  for (const auto& row : rows_) {
+    const auto what = row.what.size() > widest ? row.what.substr(0, widest) : row.what;
+    const std::string verdict = name_of(row.verdict);
+    out += what + std::string(widest + 2 - what.size(), ' ') + verdict + std::string(kVerdict - verdict.size(), ' ');
+    const auto lines = broken(row.detail, room);
+    for (size_t i = 0; i < lines.size(); ++i) out += (i ? std::string(indent, ' ') : "") + lines[i] + "\n";
   }
-  const auto runs = static_cast<double>(run.method.size() * run.seeds.size()) * static_cast<double>(run.orders);
-  table.add("work", Table::ok,
-            cat(number(runs, 0), " runs, each ", number(steps, 0), " steps of ", run.batch * run.accumulation,
-                " samples and ", number(answers, 0), " generated answers"));
+  return out;
 }
 
-void run(const Arguments& arguments, const Common& common) {
-  Table table;
-  std::optional<RunConfig> config;
-  table.attempt("configuration", [&] {
+json DoctorTable::to_json() const {
+  json list = json::array();
+  for (const auto& row : rows_)
+    list.push_back({{"check", row.what}, {"verdict", name_of(row.verdict)}, {"detail", row.detail}});
+  return list;
+}
+
+void check_configuration(Examined& e) {
+  e.table.attempt("configuration", [&] {
     std::vector<Assignment> list;
-    for (const auto& path : arguments.configs)
+    for (const auto& path : e.arguments.configs)
       for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) list.push_back(std::move(a));
-    for (const auto& text : arguments.sets) list.push_back(parse_assignment(text, "--set"));
-    config = resolve_run(list);
-    return join(config->run.method, ", ") + " on " + config->run.stream.name;
+    for (const auto& text : e.arguments.sets) list.push_back(parse_assignment(text, "--set"));
+    e.config = resolve_run(list);
+    const auto& run = e.config->run;
+    if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
+    return cat(join(run.method, ", "), " on ", run.stream.name);
   });
-  if (config) {
-    const auto& run = config->run;
-    check_output(run, table);
-    std::unique_ptr<Tokenizer> tokenizer;
-    table.attempt("model name", [&] { return find_model(run.model); }) &&
-        (check_model(find_model(run.model), tokenizer, table), true);
-    table.attempt("skill parser",
-                  [&] { return run.parser.find('/') == std::string::npos ? find_asset(run.parser) : run.parser; });
-    std::unique_ptr<Stream> stream;
-    table.attempt("stream", [&] {
-      stream = make_stream(run.stream);
-      return cat(stream->name(), ", ", stream->tasks().size(), " tasks");
+}
+
+void check_device(Examined& e) {
+  const auto& device = e.config->run.device;
+  if (device == "cpu") return e.table.add("device", Verdict::ok, "cpu");
+  if (at::hasCUDA()) return e.table.add("device", Verdict::ok, "cuda");
+  e.table.add("device", e.arguments.assume ? Verdict::assumed : Verdict::failure,
+              e.arguments.assume ? cat(e.arguments.gpu, "; this build or machine has no GPU")
+                                 : "device=cuda: this build or machine has none; use device=cpu, or --assume to plan");
+}
+
+namespace {
+
+void load_parts(Examined& e, const ModelFolder& folder) {
+  e.table.attempt("tokenizer", [&] {
+    e.tokenizer = load_tokenizer(folder.path);
+    return cat(e.tokenizer->size(), " tokens");
+  });
+  if (folder.config.contains("vision_config"))
+    e.table.attempt("image processor", [&] {
+      e.processor = load_image_processor(folder.path);
+      return std::string("found");
     });
-    if (stream) {
-      for (size_t task = 0; task < stream->tasks().size(); ++task)
-        check_task(*stream, task, run, arguments.images, tokenizer.get(), table);
-      count_work(*stream, run, table);
-    }
+}
+
+// Headers alone are read: names, types, shapes and the files' lengths.
+std::string look_at_model(Examined& e) {
+  std::error_code error;
+  if (fs::is_directory(e.model, error)) {
+    const auto folder = read_model_folder(e.model);
+    const auto set = read_safetensors_set(e.model);
+    e.shape = read_model_shape(e.model);
+    load_parts(e, folder);
+    return cat(folder.type, ", ", set.tensors.size(), " tensors in ", set.shards.size(), " files, ",
+               human_bytes(e.shape->weight_bytes), ", ", e.shape->weight_size, " bytes a weight");
   }
-  table.print(common);
-  if (table.failed()) throw Error("the configuration would not run; see the lines marked FAILS", 2);
+  const auto file = read_safetensors(e.model);
+  verify_checksum(file);
+  e.shape = read_model_shape(e.model);
+  const auto words = file.metadata.find("vocabulary");
+  const auto pieces = words == file.metadata.end() ? json() : json::parse(words->second, nullptr, false);
+  if (pieces.is_array())
+    e.tokenizer =
+        std::make_unique<WordTokenizer>(WordTokenizer::from_pieces(pieces.get<std::vector<std::string>>(), e.model));
+  return cat("built in, ", file.tensors.size(), " tensors, checksum right");
+}
+
+}  // namespace
+
+void check_model(Examined& e) {
+  const auto& name = e.config->run.model;
+  std::error_code error;
+  if (e.arguments.assume && name.find('/') != std::string::npos && !fs::exists(name, error)) {
+    const auto assume = [&] {
+      auto published = published_model(name);
+      e.shape = published.shape, e.processor = std::move(published.processor);
+      return cat(name, " is not there: published sizes, ", number(e.shape->weights() / 1e9, 2),
+                 " billion weights of 2 bytes");
+    };
+    e.table.attempt("model", assume, Verdict::assumed);
+    return;
+  }
+  if (e.table.attempt("model name", [&] { return e.model = find_model(name); }))
+    e.table.attempt("model", [&] { return look_at_model(e); });
+  if (e.shape && e.config->run.tap_layers > (e.shape->query_layers ? e.shape->query_layers : e.shape->layers))
+    e.table.add("attention.layers", Verdict::failure,
+                cat("attention.layers=", e.config->run.tap_layers, " but the model has ", e.shape->layers, " layers"));
+}
+
+void check_parser(Examined& e) {
+  const auto& parser = e.config->run.parser;
+  e.table.attempt("skill parser", [&] {
+    const auto path = parser.find('/') == std::string::npos ? find_asset(parser) : parser;
+    verify_checksum(read_safetensors(path));
+    return path;
+  });
+}
+
+namespace {
+
+using Check = void (*)(Examined&);
+constexpr Check kChecks[] = {check_device,    check_model, check_parser,  check_stream,
+                             check_published, check_tasks, check_estimate};
+
+void run(const DoctorArguments& arguments, const Common& common) {
+  Examined e{arguments, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  check_configuration(e);
+  if (e.config)
+    for (const auto& check : kChecks) check(e);
+  if (common.json)
+    print_json({{"passed", !e.table.failed()}, {"checks", e.table.to_json()}, {"estimate", e.estimate}});
+  else
+    std::cout << e.table.text(terminal_columns());
+  if (e.table.failed()) throw Error("the configuration would not run; see the lines marked FAILS", 2);
+}
+
+std::string image_count(const std::string& text, int64_t& images) {
+  if (text == "all") return images = -1, std::string();
+  const bool good = parse_int(text, images) && images >= 0;
+  return good ? std::string() : cat("'", printable(text), "' is no number of pictures; give one, or all");
 }
 
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Common& common) {
-  auto* command = app.add_subcommand("doctor", "what would stop a run, before any model is loaded");
-  auto a = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("doctor", "what would stop a run and what it costs, before any model is loaded");
+  auto a = std::make_shared<DoctorArguments>();
+  auto images = std::make_shared<std::string>("20");
   command->add_option("CONFIG", a->configs, "YAML files of options, as for 'asr run'")->required();
   command->add_option("--set", a->sets, "one option, after all files")->type_name("KEY=VALUE")->expected(1)->take_all();
-  command->add_option("--images", a->images, "pictures decoded of every task and split; 0: none")
+  command->add_option("--images", *images, "pictures decoded of every task and split; 0: none; all: every one")
+      ->type_name("N|all")
+      ->capture_default_str();
+  command->add_option("--workers", a->workers, "threads that decode; 0: one a CPU")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1000000000));
-  command->callback([a, &common] { run(*a, common); });
+      ->check(CLI::Range(0, 256));
+  command->add_flag("--assume", a->assume,
+                    "where the model's or the stream's files are missing, estimate from published sizes");
+  command->add_option("--gpu", a->gpu, "what device=cuda is taken for in the estimate: " + join(gpu_names(), ", "))
+      ->capture_default_str()
+      ->check(CLI::IsMember(gpu_names()));
+  command->add_option("--tflops", a->tflops, "TFLOP/s that your device sustains, instead of the assumption")
+      ->check(CLI::Range(1e-6, 1e6));
+  command->add_option("--gpu-memory", a->gpu_memory, "GB of one GPU, instead of the assumption")
+      ->check(CLI::Range(0.1, 1e5));
+  command->add_option("--processes", a->processes, "as for 'asr run --processes': GPUs that share a run")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  command->footer(
+      "Exit status: 0 if nothing would stop the run (a WARNING does not), 2 if a line says FAILS or the command is\n"
+      "wrong, 1 if the program itself failed. --json prints checks and estimate as one object. COLUMNS sets the "
+      "width.");
+  command->callback([a, images, &common] {
+    const auto problem = image_count(*images, a->images);
+    check(problem.empty(), "--images: ", problem);
+    run(*a, common);
+  });
 }
 
 }  // namespace asr

@@ -1,15 +1,20 @@
 // asr tune CONFIG.yaml... --grid key=[...]: a run for every point of a grid, scored on the split `tune`, which nothing
 // else reports; the best point becomes a configuration file.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/version.h"
 #include "train/runner.h"
+#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -42,9 +47,27 @@ Axis parse_axis(const std::string& text) {
     }
     value = trimmed(value);
     check(!value.empty(), "--grid ", printable(text), ": a value is empty");
+    check(std::find(out.values.begin(), out.values.end(), value) == out.values.end(), "--grid ", printable(text),
+          ": the value ", printable(value), " stands twice");
     out.values.push_back(value), value.clear();
   }
   return out;
+}
+
+// A key that a grid cannot mean, or that no method of the run reads, is a typing error that would cost hours.
+void check_axes(const std::vector<Axis>& axes, const RunConfig& base) {
+  std::set<std::string> keys, read;
+  for (const auto& composition : base.run.method)
+    for (const auto& part : method_parts(composition)) read.insert(part);
+  for (const auto& axis : axes) {
+    check(keys.insert(axis.key).second, "--grid ", printable(axis.key), ": is given twice; put all values in one list");
+    for (const char* fixed : {"output_dir", "eval_split", "label", "method", "seeds", "orders"})
+      check(axis.key != fixed, "--grid ", fixed, ": cannot be tuned; set it with --set");
+    const auto section = axis.key.substr(0, axis.key.find('.'));
+    for (const auto& info : method_infos())
+      check(section != info.name || section == axis.key || read.count(section), "--grid ", printable(axis.key),
+            ": no method of this run reads it; add --set method=", section);
+  }
 }
 
 std::vector<std::vector<Assignment>> points_of(const std::vector<Axis>& axes) {
@@ -64,8 +87,8 @@ std::vector<std::vector<Assignment>> points_of(const std::vector<Axis>& axes) {
 std::string name_of(const std::vector<Assignment>& point) {
   std::string out;
   for (const auto& a : point) out += (out.empty() ? "" : ",") + a.key + "=" + a.value;
-  for (char& c : out)
-    if (c == '/' || c == ' ' || c == '[' || c == ']') c = '_';
+  for (char& c : out)  // it names a folder
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string("._=,+-").find(c) == std::string::npos) c = '_';
   return out;
 }
 
@@ -81,6 +104,98 @@ double score_of(const std::vector<std::string>& folders, const std::string& metr
   return sum / static_cast<double>(folders.size());
 }
 
+struct Point {
+  std::vector<Assignment> values;
+  std::string name;
+  RunRequest request;
+  double score = NAN;
+  std::string note;
+};
+
+// All points resolved before any training, so that a typing error costs nothing.
+std::vector<Point> make_points(const Arguments& arguments, const std::vector<Assignment>& base,
+                               const std::vector<Axis>& axes, const std::string& root) {
+  std::vector<Point> out;
+  std::set<std::string> names;
+  for (const auto& values : points_of(axes)) {
+    auto list = base;
+    list.insert(list.end(), values.begin(), values.end());
+    Point point{values, name_of(values), {}, NAN, {}};
+    list.push_back({"eval_split", "tune", "asr tune"});
+    list.push_back({"output_dir", root + "/" + point.name, "asr tune"});
+    point.request = {resolve_run(list), arguments.resume, version_info()["version"].get<std::string>()};
+    check(names.insert(point.name).second, "--grid: two points are both named ", point.name);
+    std::error_code error;
+    check(arguments.resume || !std::filesystem::exists(root + "/" + point.name, error), root, "/", point.name,
+          ": exists already; use --resume to keep what is done, or another output_dir");
+    out.push_back(std::move(point));
+  }
+  return out;
+}
+
+// A point whose loss stops being a number is a bad point, not the end of the grid.
+void run_point(Point& point, const std::string& metric) {
+  try {
+    point.score = score_of(run_all(point.request), metric);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    if (stop_requested || message.rfind("the loss is", 0) != 0) throw;
+    point.note = "diverged";
+    log_warn(cat(point.name, ": ", message));
+  }
+}
+
+std::string csv_of(const std::vector<Point>& points, const std::string& metric) {
+  std::string out = "point," + metric + ",note\n";
+  for (const auto& p : points)
+    if (std::isfinite(p.score) || !p.note.empty())
+      out += "\"" + p.name + "\"," + (std::isfinite(p.score) ? number(p.score, 4) : "") + "," + p.note + "\n";
+  return out;
+}
+
+// The index of the best score; the first of equal ones. `points.size()` where there is none.
+size_t best_of(const std::vector<Point>& points, bool lower) {
+  size_t best = points.size();
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!std::isfinite(points[i].score)) continue;
+    if (best == points.size() || (lower ? points[i].score < points[best].score : points[i].score > points[best].score))
+      best = i;
+  }
+  return best;
+}
+
+// A best value at the end of its numbers may have a better one beyond.
+std::string edge_note(const std::vector<Axis>& axes, const std::vector<Assignment>& chosen) {
+  std::string out;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    double low = INFINITY, high = -INFINITY, at = 0, value = 0;
+    bool numbers = axes[i].values.size() > 1 && parse_double(chosen[i].value, at);
+    for (const auto& text : axes[i].values)
+      if ((numbers = numbers && parse_double(text, value))) low = std::min(low, value), high = std::max(high, value);
+    if (numbers && (at == low || at == high))
+      out += cat(axes[i].key, "=", chosen[i].value, " is the ", at == low ? "smallest" : "largest",
+                 " of its grid; a wider one may do better\n");
+  }
+  return out;
+}
+
+void train_points(std::vector<Point>& points, const std::string& metric, bool lower, const std::string& table_path) {
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto best = best_of(points, lower);
+    log_info(cat(
+        "tune: point ", i + 1, " of ", points.size(), ", ", points[i].name,
+        best < points.size() ? cat("; best so far ", number(points[best].score, 2), " at ", points[best].name)
+                             : std::string(),
+        i > 0 ? cat("; about ", human_duration(spent / static_cast<double>(i) * static_cast<double>(points.size() - i)),
+                    " left")
+              : std::string()));
+    run_point(points[i], metric);
+    write_file_atomically(table_path, csv_of(points, metric));  // what is known, should the rest not come
+  }
+}
+
 void run(const Arguments& arguments, const Common& common) {
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
@@ -88,39 +203,32 @@ void run(const Arguments& arguments, const Common& common) {
   for (const auto& text : arguments.sets) base.push_back(parse_assignment(text, "--set"));
   std::vector<Axis> axes;
   for (const auto& text : arguments.grids) axes.push_back(parse_axis(text));
-  const auto points = points_of(axes);
-  const auto root = resolve_run(base).run.output_dir;
+  const auto config = resolve_run(base);
+  const auto& root = config.run.output_dir;
   check(!root.empty(), "output_dir is not set; say where the runs are to be written");
-  std::vector<RunRequest> requests;
-  for (const auto& point : points) {  // all of them before any training, so that a typing error costs nothing
-    auto list = base;
-    list.insert(list.end(), point.begin(), point.end());
-    list.push_back({"eval_split", "tune", "asr tune"});
-    list.push_back({"output_dir", root + "/" + name_of(point), "asr tune"});
-    requests.push_back({resolve_run(list), arguments.resume, version_info()["version"].get<std::string>()});
-  }
-  const bool lower = arguments.metric == "AF";  // forgetting: less is better
-  std::vector<std::vector<std::string>> rows = {{"point", arguments.metric}};
+  check_axes(axes, config);
+  auto points = make_points(arguments, base, axes, root);
+  const auto& metric = arguments.metric;
+  const bool lower = metric == "AF";  // forgetting: less is better
+  train_points(points, metric, lower, root + "/tune.csv");
+  const auto best = best_of(points, lower);
+  check(best < points.size(), "no point of the grid has a score of ", metric, "; see ", root, "/tune.csv");
+  std::string yaml = cat("# Chosen by asr tune on the split tune, by ", metric, ":\n");
+  std::vector<std::vector<std::string>> rows = {{"point", metric}};
   json table = json::array();
-  size_t best = points.size();
-  double best_score = NAN;
-  for (size_t i = 0; i < points.size(); ++i) {
-    const double score = score_of(run_all(requests[i]), arguments.metric);
-    rows.push_back({name_of(points[i]), number(score, 2)});
-    table.push_back({{"point", name_of(points[i])}, {"score", finite_or_null(score)}});
-    if (std::isfinite(score) && (best == points.size() || (lower ? score < best_score : score > best_score)))
-      best = i, best_score = score;
+  for (const auto& p : points) {
+    rows.push_back({p.name, p.note.empty() ? number(p.score, 2) : p.note});
+    yaml += cat("#   ", p.name, "  ", rows.back()[1], "\n");
+    table.push_back({{"point", p.name}, {"score", finite_or_null(p.score)}, {"note", p.note}});
   }
-  check(best < points.size(), "no point of the grid has a score");
-  std::string yaml =
-      cat("# Chosen by asr tune on the split tune: ", arguments.metric, " ", number(best_score, 2), "\n");
-  for (const auto& a : points[best]) yaml += a.key + ": " + a.value + "\n";
+  for (const auto& a : points[best].values) yaml += a.key + ": " + a.value + "\n";
   const auto path = arguments.out.empty() ? root + "/tuned.yaml" : arguments.out;
   write_file_atomically(path, yaml);
+  const auto note = edge_note(axes, points[best].values);
   if (common.json)
     return print_json(
-        {{"metric", arguments.metric}, {"points", table}, {"chosen", name_of(points[best])}, {"config", path}});
-  std::cout << text_table(rows) << "chosen: " << name_of(points[best]) << ", written to " << path << "\n";
+        {{"metric", metric}, {"points", table}, {"chosen", points[best].name}, {"config", path}, {"note", note}});
+  std::cout << text_table(rows) << "chosen: " << points[best].name << ", written to " << path << "\n" << note;
 }
 
 }  // namespace
@@ -139,7 +247,11 @@ void add_tune_command(CLI::App& app, Common& common) {
       ->capture_default_str()
       ->check(CLI::IsMember({"AP", "AF", "Last", "Avg", "BWT", "MFT"}));
   command->add_option("-o,--out", a->out, "file for the chosen values (default: output_dir/tuned.yaml)");
-  command->add_flag("--resume", a->resume, "go on with points that are not complete");
+  command->add_flag("--resume", a->resume, "keep complete points, go on with the others; the grid may have grown");
+  command->footer(
+      "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C leaves a\n"
+      "checkpoint, and --resume goes on. Exit status: 0 if a value was chosen, 2 for a bad grid or configuration\n"
+      "(found before any training), 1 if a run failed or was stopped.");
   command->callback([a, &common] { run(*a, common); });
 }
 

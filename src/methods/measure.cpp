@@ -20,7 +20,7 @@ torch::Tensor row_weights(const Batch& batch, const Output& output) {
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                          const Options& options, int64_t tap_layers) {
   at::NoGradGuard no_grad;
-  constexpr size_t kBlock = 128;
+  const size_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
   Want want;
   want.loss = false, want.pooled = true, want.tap_layers = tap_layers;
   std::vector<torch::Tensor> descriptor, map, entropy, embedding, posterior;

@@ -146,7 +146,7 @@ void cache_features(SampleSet& set, const Backbone& model) {
 
 void cache_reference(SampleSet& set, const Backbone& model) {
   at::NoGradGuard no_grad;
-  constexpr int64_t kBlock = 128;
+  const int64_t kBlock = set.packer ? 16 : 128;
   Want want;
   want.loss = false, want.pooled = true;
   std::vector<torch::Tensor> image, text;

@@ -26,6 +26,15 @@ int64_t answer_tokens(const world::Task& task) {
   }
 }
 
+StreamSample text_of_sample(const world::Sample& s, const std::string& id) {
+  StreamSample out;
+  out.id = id, out.question = s.question.text, out.answer = s.question.answer, out.skill = s.question.skill;
+  out.references = s.question.references;
+  if (std::find(out.references.begin(), out.references.end(), out.answer) == out.references.end())
+    out.references.insert(out.references.begin(), out.answer);
+  return out;
+}
+
 class WorldStream final : public Stream {
  public:
   explicit WorldStream(const StreamOptions& options) : options_(options), world_(world::stream(options.name)) {
@@ -45,14 +54,11 @@ class WorldStream final : public Stream {
     return split == DataSplit::train ? options_.train : options_.val;
   }
   StreamSample sample(size_t task, DataSplit split, int64_t index) const override {
-    static constexpr world::Split kWorld[] = {world::Split::train, world::Split::val, world::Split::test,
-                                              world::Split::tune, world::Split::val};
-    static constexpr const char* kNames[] = {"train", "val", "test", "tune", "novel"};
-    const auto s = world::sample(world_, task, kWorld[static_cast<int>(split)], static_cast<uint64_t>(index),
-                                 split == DataSplit::novel);
-    return to_stream_sample(s,
-                            cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index),
-                            static_cast<int>(options_.image_size));
+    const auto s = drawn(task, split, index);
+    return to_stream_sample(s, name_of(task, split, index), static_cast<int>(options_.image_size));
+  }
+  StreamSample text(size_t task, DataSplit split, int64_t index) const override {
+    return text_of_sample(drawn(task, split, index), name_of(task, split, index));
   }
   std::string fingerprint() const override {
     return cat(world_.name, ":v", world::kWorldVersion, ".", world::kSkillsVersion, ":", options_.train, ":",
@@ -60,6 +66,17 @@ class WorldStream final : public Stream {
   }
 
  private:
+  world::Sample drawn(size_t task, DataSplit split, int64_t index) const {
+    static constexpr world::Split kWorld[] = {world::Split::train, world::Split::val, world::Split::test,
+                                              world::Split::tune, world::Split::val};
+    return world::sample(world_, task, kWorld[static_cast<int>(split)], static_cast<uint64_t>(index),
+                         split == DataSplit::novel);
+  }
+  std::string name_of(size_t task, DataSplit split, int64_t index) const {
+    static constexpr const char* kNames[] = {"train", "val", "test", "tune", "novel"};
+    return cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index);
+  }
+
   StreamOptions options_;
   const world::Stream& world_;
   std::vector<StreamTask> tasks_;
@@ -68,11 +85,7 @@ class WorldStream final : public Stream {
 }  // namespace
 
 StreamSample to_stream_sample(const world::Sample& s, const std::string& id, int image_size) {
-  StreamSample out;
-  out.id = id, out.question = s.question.text, out.answer = s.question.answer, out.skill = s.question.skill;
-  out.references = s.question.references;
-  if (std::find(out.references.begin(), out.references.end(), out.answer) == out.references.end())
-    out.references.insert(out.references.begin(), out.answer);
+  auto out = text_of_sample(s, id);
   auto image = world::render(s.scene, s.domain, image_size);
   out.height = out.width = image.size, out.pixels = std::move(image.pixels);
   return out;

@@ -1,6 +1,7 @@
 #include "train/run_options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -26,6 +27,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
+  v("task_epochs", task_epochs,
+    "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]; not joint");
+  v("max_stage_steps", max_stage_steps, 0, 1000000000, "no stage takes more steps than this; 0: as its epochs say");
   v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass");
   v("gradient_accumulation_steps", accumulation, 1, 100000, "forward passes a step");
   v("lr_scheduler_type", schedule, "cosine to 0 over a stage, or constant");
@@ -76,6 +80,44 @@ DataSplit RunOptions::scored_split() const {
 
 namespace {
 
+// "NAME=NUMBER" in its parts.
+std::pair<std::string, double> task_epoch(const std::string& text) {
+  const auto place = text.rfind('=');
+  std::pair<std::string, double> out;
+  const bool good = place != std::string::npos && place > 0 && parse_double(text.substr(place + 1), out.second);
+  check(good && out.second >= 0.01 && out.second <= 10000, "task_epochs: '", printable(text),
+        "' must be NAME=NUMBER with a number from 0.01 to 10000, as in [TextVQA=5]");
+  out.first = text.substr(0, place);
+  return out;
+}
+
+}  // namespace
+
+double RunOptions::epochs_of(const std::string& task) const {
+  for (const auto& entry : task_epochs)
+    if (const auto [name, epochs] = task_epoch(entry); name == task) return epochs;
+  return num_train_epochs;
+}
+
+int64_t RunOptions::stage_steps(double epochs, int64_t samples, int64_t rows) const {
+  const double each = static_cast<double>(rows * accumulation), all = epochs * static_cast<double>(samples);
+  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(all / each - 1e-9)));
+  return max_stage_steps > 0 ? std::min(steps, max_stage_steps) : steps;
+}
+
+void check_task_names(const RunOptions& run, const Stream& stream) {
+  if (run.stream.tasks > 0) return;  // a stream cut short need not have them all
+  std::vector<std::string> names;
+  for (const auto& task : stream.tasks()) names.push_back(task.name);
+  for (const auto& entry : run.task_epochs) {
+    const auto name = task_epoch(entry).first;
+    check(std::find(names.begin(), names.end(), name) != names.end(), "task_epochs: ", stream.name(), " has no task '",
+          printable(name), "'", did_you_mean(name, names));
+  }
+}
+
+namespace {
+
 bool has_prefix(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
@@ -113,6 +155,10 @@ void check_run(const RunOptions& run) {
         printable(run.label), "' cannot be the name of a folder");
   check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device),
         "' is unknown; use cpu or cuda");
+  std::set<std::string> named;
+  for (const auto& entry : run.task_epochs)
+    check(named.insert(task_epoch(entry).first).second, "task_epochs: '", printable(task_epoch(entry).first),
+          "' stands twice");
   for (const auto& composition : run.method) method_parts(composition);
 }
 

@@ -142,6 +142,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");
+  check_task_names(config.run, *stream);
   for (size_t task = 0; task < stream->tasks().size(); ++task)
     check(stream->size(task, config.run.scored_split()) > 0, "eval_split: ", stream->name(),
           " has no samples of task '", printable(stream->tasks()[task].name), "' in that split");

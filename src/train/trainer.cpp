@@ -92,34 +92,41 @@ Needs Trainer::needs() const {
   return out;
 }
 
-int64_t Trainer::rows_a_step() const {
+int64_t Trainer::rows_a_step(int stage) const {
   int64_t rows = config_.run.batch;
-  for (const auto& method : methods_) rows = std::min(rows, method->current_rows(config_.run.batch, at_.stage));
+  for (const auto& method : methods_) rows = std::min(rows, method->current_rows(config_.run.batch, stage));
   return rows;
 }
 
-int64_t Trainer::steps_for(int64_t samples) const {
-  const double rows = config_.run.num_train_epochs * static_cast<double>(samples);
-  return std::max<int64_t>(
-      1, static_cast<int64_t>(std::ceil(rows / static_cast<double>(rows_a_step() * config_.run.accumulation) - 1e-9)));
-}
-
 // Each group of a nested task goes through its own epochs; what a method does before and after a stage is done once.
-std::vector<Trainer::Phase> Trainer::stage_phases(const SampleSet& set) const {
+std::vector<Trainer::Phase> Trainer::stage_phases(int stage) const {
+  const auto& run = config_.run;
+  const auto& stream = data_.stream();
+  const int64_t rows = rows_a_step(stage);
+  if (methods_[0]->joint()) {
+    int64_t samples = 0;
+    for (const size_t task : order_) samples += stream.size(task, DataSplit::train);
+    return {{"", {}, 0, samples, 0, run.stage_steps(run.num_train_epochs, samples, rows)}};
+  }
+  const size_t task = order_[static_cast<size_t>(stage) - 1];
+  const double epochs = run.epochs_of(stream.tasks()[task].name);
+  const int64_t all = stream.size(task, DataSplit::train);
   std::vector<Phase> out;
-  if (!methods_[0]->joint())
-    for (auto& group : data_.stream().phases(order_[static_cast<size_t>(at_.stage) - 1])) {
-      const auto samples = static_cast<int64_t>(group.rows.size());
-      out.push_back({group.name, std::move(group.rows), static_cast<int64_t>(out.size()) + 1, samples,
-                     out.empty() ? 0 : out.back().end(), steps_for(samples)});
-    }
-  if (out.empty()) out.push_back({"", {}, 0, set.size(), 0, steps_for(set.size())});
+  for (auto& group : stream.phases(task)) {
+    const auto samples = static_cast<int64_t>(group.rows.size());
+    int64_t steps = run.stage_steps(epochs, samples, rows);
+    // The stage's limit is shared out by size.
+    if (run.max_stage_steps > 0) steps = std::clamp<int64_t>(run.max_stage_steps * samples / all, 1, steps);
+    out.push_back({group.name, std::move(group.rows), static_cast<int64_t>(out.size()) + 1, samples,
+                   out.empty() ? 0 : out.back().end(), steps});
+  }
+  if (out.empty()) out.push_back({"", {}, 0, all, 0, run.stage_steps(epochs, all, rows)});
   return out;
 }
 
 // Rows of the sample set for a forward pass of a phase, counted from its beginning.
 std::vector<int64_t> Trainer::phase_rows(const Phase& phase, int64_t pass) const {
-  const int64_t each = rows_a_step();
+  const int64_t each = rows_a_step(at_.stage);
   const auto key = static_cast<uint64_t>(at_.stage) + (static_cast<uint64_t>(phase.number) << 32);
   auto out = step_rows(pass * each, each, phase.samples, static_cast<uint64_t>(key_.seed), key);
   if (!phase.rows.empty())
@@ -180,7 +187,7 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>
   return total;
 }
 
-double Trainer::train_step(const SampleSet& set, const Phase& phase, int64_t stage_steps) {
+double Trainer::train_step(const SampleSet& set, const Phase& phase) {
   const auto& run = config_.run;
   const int64_t step = at_.step, in_phase = step - phase.first, steps = phase.steps;
   optimizer_->zero_grad();
@@ -221,7 +228,7 @@ double Trainer::train_step(const SampleSet& set, const Phase& phase, int64_t sta
   optimizer_->step(rate);
   ++at_.global_step, ++at_.step;
   if (at_.step % run.logging_steps == 0 || at_.step == phase.end())
-    log_step(phase, stage_steps, loss, rate, norm.item<double>(), terms);
+    log_step(phase, loss, rate, norm.item<double>(), terms);
   return loss;
 }
 
@@ -243,7 +250,7 @@ void Trainer::start_optimizer(const Phase& phase) {
 
 void Trainer::train_stage() {
   const auto& set = stage_data(needs().reference);
-  const auto phases = stage_phases(set);
+  const auto phases = stage_phases(at_.stage);
   const int64_t steps = phases.back().end();
   auto context = stage_context(set, {});
   for (auto& method : methods_) method->before_stage(context);
@@ -257,7 +264,7 @@ void Trainer::train_stage() {
   while (at_.step < steps) {
     while (at_.step >= phase->end()) ++phase, optimizer_.reset();
     if (!optimizer_) start_optimizer(*phase);
-    const double loss = train_step(set, *phase, steps);
+    const double loss = train_step(set, *phase);
     progress.advance(1, fmt::format("{}loss {:.3f}", phase->name.empty() ? "" : phase->name + ", ", loss));
     const auto& run = config_.run;
     const bool due = (run.save_steps > 0 && at_.global_step % run.save_steps == 0) ||
@@ -292,6 +299,7 @@ void Trainer::finish_stage() {
 }
 
 void Trainer::run(bool resume) {
+  for (int stage = 1; stage <= stages(); ++stage) total_steps_ += stage_phases(stage).back().end();
   make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
   if (resume)
     if (auto checkpoint = load_latest_checkpoint(key_.folder + "/checkpoints")) restore(*checkpoint);

@@ -59,7 +59,7 @@ class Trainer {
 
   void train_stage();
   void start_optimizer(const Phase& phase);
-  double train_step(const SampleSet& set, const Phase& phase, int64_t stage_steps);
+  double train_step(const SampleSet& set, const Phase& phase);
   std::vector<int64_t> phase_rows(const Phase& phase, int64_t pass) const;
   torch::Tensor batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set, int64_t step,
                            int64_t micro, std::map<std::string, torch::Tensor>& terms);
@@ -71,7 +71,7 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   void log(const nlohmann::json& line);
-  void log_step(const Phase& phase, int64_t steps, double loss, double rate, double norm,
+  void log_step(const Phase& phase, double loss, double rate, double norm,
                 const std::map<std::string, torch::Tensor>& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
@@ -79,9 +79,8 @@ class Trainer {
 
   int stages() const;
   const SampleSet& stage_data(bool reference);
-  int64_t rows_a_step() const;
-  int64_t steps_for(int64_t samples) const;
-  std::vector<Phase> stage_phases(const SampleSet& set) const;
+  int64_t rows_a_step(int stage) const;
+  std::vector<Phase> stage_phases(int stage) const;
   Needs needs() const;
   StageContext stage_context(const SampleSet& set, std::function<const StageMoments&()> moments);
   std::vector<torch::Tensor> trained_tensors();
@@ -99,7 +98,7 @@ class Trainer {
   Position at_;
   std::optional<AdamW> optimizer_;
   std::optional<Checkpoint> restored_;  // optimizer state waits here until the stage is set up again
-  int64_t log_bytes_ = 0;
+  int64_t log_bytes_ = 0, total_steps_ = 0;
   double last_save_ = 0, start_seconds_ = 0;
 };
 

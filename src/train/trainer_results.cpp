@@ -74,16 +74,17 @@ void Trainer::log(const json& line) {
   log_bytes_ += static_cast<int64_t>(text.size());
 }
 
-void Trainer::log_step(const Phase& phase, int64_t steps, double loss, double rate, double norm,
+void Trainer::log_step(const Phase& phase, double loss, double rate, double norm,
                        const std::map<std::string, torch::Tensor>& terms) {
-  const int64_t total = steps * stages();  // stages are of equal size, but for replay
+  const int64_t total = total_steps_;
+  const double seen = static_cast<double>(at_.step * rows_a_step(at_.stage) * config_.run.accumulation);
   const double elapsed = at_.train_seconds + now() - start_seconds_;
   const double each = elapsed / static_cast<double>(std::max<int64_t>(1, at_.global_step));
   json line = {{"current_steps", at_.global_step},
                {"total_steps", total},
                {"loss", loss},
                {"lr", rate},
-               {"epoch", config_.run.num_train_epochs * static_cast<double>(at_.step) / static_cast<double>(steps)},
+               {"epoch", seen / static_cast<double>(stage_data(false).size())},
                {"percentage", 100.0 * static_cast<double>(at_.global_step) / static_cast<double>(total)},
                {"elapsed_time", elapsed},
                {"remaining_time", each * static_cast<double>(std::max<int64_t>(0, total - at_.global_step))},

@@ -1,5 +1,11 @@
 // asr doctor and asr tune as a user meets them; asr forward and asr generate on a reference model.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
+#include <sstream>
 
 #include "tests/support/program.h"
 #include "tests/support/reference_models.h"
@@ -30,18 +36,218 @@ TEST(DoctorCommand, SaysWhatWouldStopARun) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
+// Lines of the table, without the program's message.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) out.push_back(line);
+  return out;
+}
+
+nlohmann::json check_named(const nlohmann::json& report, const std::string& name) {
+  for (const auto& check : report["checks"])
+    if (check["check"].get<std::string>() == name) return check;
+  return {{"verdict", "missing"}, {"detail", ""}};
+}
+
+TEST(DoctorCommand, EstimatesMemoryAndTime) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_config(folder, "[vanilla, asr]");
+  const auto report = run_program({"doctor", folder / "c.yaml", "--json", "--tflops", "0.001"}).json();
+  const auto& estimate = report["estimate"];
+  EXPECT_GT(estimate["memory_bytes"]["peak"].get<double>(), 1e8);
+  EXPECT_EQ(estimate["methods"].size(), 2u);
+  EXPECT_EQ(estimate["methods"][0]["steps"].get<int>(), 9);  // three tasks of 24 samples in batches of 8
+  EXPECT_EQ(estimate["answers"].get<double>(), 3 * 6 / 2 * 8);
+  EXPECT_EQ(estimate["methods"][0]["reference_seconds"].get<double>(), 0);
+  EXPECT_GT(estimate["methods"][1]["reference_seconds"].get<double>(), 0);
+  EXPECT_CONTAINS(estimate["machine"]["assumption"].get<std::string>(), "--tflops");
+}
+
+TEST(DoctorCommand, FitsTheTerminal) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_config(folder, "vanilla");
+  setenv("COLUMNS", "80", 1);
+  const auto table = run_program({"doctor", folder / "c.yaml", "--images", "0"});
+  unsetenv("COLUMNS");
+  EXPECT_EQ(table.status, 0) << table.error;
+  for (const auto& line : lines_of(table.out))
+    if (line.find('/') == std::string::npos) {  // a path is never broken
+      EXPECT_LE(line.size(), 80u) << line;
+    }
+}
+
+TEST(DoctorCommand, FindsAPictureThatCannotBeRead) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  ASSERT_EQ(run_program({"world", "export", "--stream", "world-10", "-o", folder / "world", "--train", "30", "--val",
+                         "4", "--size", "32"})
+                .status,
+            0);
+  std::string picture;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "world"))
+    if (entry.path().extension() == ".png") picture = std::max(picture, entry.path().string());
+  ASSERT_FALSE(picture.empty());
+  const auto bytes = read_text(picture);
+  write_text(picture, bytes.substr(0, bytes.size() / 2));
+  std::string yaml;
+  for (const auto& a : small_run(folder / "model", folder / "run", "vanilla"))
+    if (a.key.compare(0, 7, "stream.") != 0) yaml += a.key + ": " + a.value + "\n";
+  write_text(folder / "c.yaml", yaml + "stream:\n  name: manifest\n  path: " + (folder / "world") + "\n");
+  const auto all = run_program({"doctor", folder / "c.yaml", "--images", "all"});
+  EXPECT_EQ(all.status, 2);
+  EXPECT_CONTAINS(all.out, "1 bad rows, the first: ");
+  EXPECT_CONTAINS(all.out, std::filesystem::path(picture).filename().string());
+  EXPECT_EQ(std::count(all.error.begin(), all.error.end(), '\n'), 1) << all.error;
+  const auto none = run_program({"doctor", folder / "c.yaml", "--images", "0"});
+  EXPECT_EQ(none.status, 0) << none.out;
+  expect_refused({"doctor", folder / "c.yaml", "--images", "some"}, "give one, or all");
+}
+
+TEST(DoctorCommand, ComparesCountsWithThePublishedOnes) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  std::filesystem::create_directory(folder / "source");
+  const std::string head = "video,frame_count,width,height,question,answer,qid,type,bigCate\n";
+  for (const std::string split : {"train", "val", "test"}) {
+    std::string rows = head;
+    int video = 0;
+    for (const std::string type : {"CW", "TN", "TC", "DL", "DB", "DC", "DO", "CH"})
+      rows += split + std::to_string(++video) + ",9,64,64,what is it,a dog,0," + type + ",1\n";
+    write_text(folder / ("source/" + split + ".csv"), rows);
+  }
+  const auto prepared =
+      run_program({"prepare", "vqacl:nextqa", "--source", folder / "source", "-o", folder / "stream", "--no-images"});
+  ASSERT_EQ(prepared.status, 0) << prepared.error;
+  std::string yaml;
+  for (const auto& a : small_run(folder / "model", folder / "run", "vanilla"))
+    if (a.key.compare(0, 7, "stream.") != 0) yaml += a.key + ": " + a.value + "\n";
+  write_text(folder / "c.yaml", yaml + "stream:\n  name: vqacl\n  path: " + (folder / "stream") + "\n");
+  const auto report = run_program({"doctor", folder / "c.yaml", "--images", "0", "--json"});
+  EXPECT_EQ(report.status, 0) << report.out;
+  const auto line = check_named(report.json(), "counts CW");
+  EXPECT_EQ(line["verdict"].get<std::string>(), "WARNING");
+  EXPECT_CONTAINS(line["detail"].get<std::string>(), "13552");
+}
+
+TEST(DoctorCommand, PlansThePapersSettingsWithoutTheirFiles) {
+  const std::string root = ASR_SOURCE_DIR "/configs/";
+  for (const std::string setting : {"vqav2-10", "vqacl", "nextqa", "clt-vqa", "coin", "ucit"}) {
+    const auto report =
+        run_program({"doctor", root + "paper/" + setting + ".yaml", root + "backbones/llava-1.5-7b.yaml", "--assume",
+                     "--set", "output_dir=/tmp/none", "--json"});
+    EXPECT_EQ(report.status, 0) << setting << report.out;
+    EXPECT_EQ(check_named(report.json(), "model")["verdict"].get<std::string>(), "assumed") << setting;
+    EXPECT_EQ(check_named(report.json(), "stream")["verdict"].get<std::string>(), "assumed") << setting;
+    const double one = report.json()["estimate"]["seconds"].get<double>();
+    EXPECT_GT(one, 3600) << setting;
+    if (setting != "coin") continue;
+    // TextVQA (34,602 samples) takes five epochs, and OCR-VQA's five are cut at 50,000 steps of 16.
+    const auto vanilla = report.json()["estimate"]["methods"][0];
+    EXPECT_EQ(vanilla["steps"].get<int>(), 796 + 10814 + 8115 + 4509 + 1283 + 3493 + 5174 + 50000);
+  }
+  expect_refused({"doctor", root + "paper/coin.yaml", "--gpu", "A101"}, "A101");
+}
+
+// Bytes that a run of the program holds at its largest.
+double peak_of(const std::vector<std::string>& arguments) {
+  rusage after{};
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open("/dev/null", O_WRONLY), 1), dup2(open("/dev/null", O_WRONLY), 2);
+    std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
+    for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
+    list.push_back(nullptr);
+    execv(ASR_PROGRAM, list.data());
+    _exit(127);
+  }
+  int status = 0;
+  wait4(child, &status, 0, &after);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return 1024.0 * static_cast<double>(after.ru_maxrss);
+}
+
+// One step of 256 samples, so that the activations are most of what is held.
+TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
+  TemporaryFolder folder;
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 500; ++i) texts.push_back(world::pretraining_sample(i).question.text);
+  TinyBackbone::random(tiny_config("tiny", "S"), WordTokenizer::from_texts(texts), 3)->save(folder / "model");
+  for (const std::string recompute : {"no", "yes"}) {
+    std::string yaml;
+    for (const auto& a : small_run(folder / "model", folder / recompute, "vanilla"))
+      yaml += a.key + ": " + a.value + "\n";
+    write_text(folder / "c.yaml", yaml);
+    std::vector<std::string> arguments = {folder / "c.yaml"};
+    for (const std::string set :
+         {"stream.tasks=1", "stream.train=256", "stream.val=4", "stream.image_size=64", "memory.samples=8",
+          "per_device_eval_batch_size=4", "per_device_train_batch_size=256"})
+      arguments.push_back("--set"), arguments.push_back(set);
+    arguments.push_back("--set"), arguments.push_back("gradient_checkpointing=" + recompute);
+    auto doctor = arguments, run = arguments;
+    doctor.insert(doctor.begin(), "doctor"), doctor.push_back("--json"), run.insert(run.begin(), "run");
+    const auto report = run_program(doctor);
+    ASSERT_EQ(report.status, 0) << report.out;
+    const auto memory = report.json()["estimate"]["memory_bytes"];
+    const double said = memory["peak"].get<double>(), is = peak_of(run);
+    EXPECT_GT(said, 0.7 * is) << recompute << ": said " << said << ", is " << is << memory;
+    EXPECT_LT(said, 1.5 * is) << recompute << ": said " << said << ", is " << is << memory;
+    std::cout << "gradient_checkpointing=" << recompute << ": estimated " << said / 1e6 << " MB, held " << is / 1e6
+              << " MB\n";
+  }
+}
+
 TEST(TuneCommand, WritesTheBestPoint) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   write_config(folder, "ewc");
-  const auto tuned =
-      run_program({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1, 100]", "--set", "stream.tasks=2", "--json"});
+  const std::vector<std::string> command = {"tune",  folder / "c.yaml", "--grid", "ewc.lambda=[1, 100]",
+                                            "--set", "stream.tasks=2",  "--json"};
+  const auto tuned = run_program(command);
   ASSERT_EQ(tuned.status, 0) << tuned.error;
   EXPECT_EQ(tuned.json()["points"].size(), 2u);
+  EXPECT_CONTAINS(tuned.error, "tune: point 2 of 2, ewc.lambda=100; best so far");
   EXPECT_CONTAINS(read_text(folder / "run/tuned.yaml"), "ewc.lambda: ");
-  const auto bad = run_program({"tune", folder / "c.yaml", "--grid", "ewc.lambda=1"});
-  EXPECT_EQ(bad.status, 2);
-  EXPECT_CONTAINS(bad.error, "give a list");
+  const auto table = read_text(folder / "run/tune.csv");
+  EXPECT_EQ(lines_of(table).size(), 3u);
+
+  // Again: refused at once; with --resume nothing is trained twice, and a larger grid adds its points.
+  expect_refused(command, "exists already; use --resume");
+  const auto before = std::filesystem::last_write_time(folder / "run/ewc.lambda=1/ewc/metrics.json");
+  const auto more = run_program(
+      {"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1, 100, 3]", "--set", "stream.tasks=2", "--resume"});
+  ASSERT_EQ(more.status, 0) << more.error;
+  EXPECT_EQ(std::filesystem::last_write_time(folder / "run/ewc.lambda=1/ewc/metrics.json"), before);
+  EXPECT_EQ(lines_of(read_text(folder / "run/tune.csv")).size(), 4u);
+  EXPECT_CONTAINS(more.out, "chosen: ewc.lambda=");
+  std::filesystem::remove_all(folder / "run/ewc.lambda=100");  // as if that point had not been reached
+  EXPECT_EQ(
+      run_program({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1, 100]", "--set", "stream.tasks=2", "--resume"})
+          .status,
+      0);
+}
+
+TEST(TuneCommand, ABadGridIsOneLineAndTrainsNothing) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_config(folder, "ewc");
+  const auto refused = [&](const std::string& grid, const std::string& part) {
+    expect_refused({"tune", folder / "c.yaml", "--grid", grid}, part);
+  };
+  refused("ewc.lambda=1", "give a list");
+  refused("ewc.lambda", "ewc.lambda");
+  refused("ewc.lambda=[]", "give a list");
+  refused("ewc.lambda=[1,,2]", "a value is empty");
+  refused("ewc.lambda=[1,1]", "stands twice");
+  refused("ewc.lambda=[1,x]", "ewc.lambda");
+  refused("ewc.lamda=[1,2]", "did you mean 'ewc.lambda'");
+  refused("lwf.weight=[1,2]", "no method of this run reads it");
+  refused("output_dir=[a,b]", "cannot be tuned");
+  expect_refused({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1]", "--grid", "ewc.lambda=[2]"}, "given twice");
+  expect_refused({"tune", folder / "none.yaml", "--grid", "ewc.lambda=[1]"}, "none.yaml");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
 TEST(ModelCommands, ForwardAndGenerate) {

@@ -1,0 +1,284 @@
+#include "train/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr {
+namespace {
+
+constexpr double kDeviceOverhead = 1.1;  // what an allocator loses between its blocks
+constexpr double kContext = 6e8;         // a process on a GPU, before any tensor
+constexpr double kProgram = 2.5e8;       // a process on the CPU, libtorch with it
+constexpr double kText = 600;            // bytes of a sample's texts in memory
+constexpr double kPrediction = 250;      // bytes of a line of predictions
+
+double number_of(int64_t n) {
+  return static_cast<double>(n);
+}
+
+bool has_part(const std::string& composition, const std::string& name) {
+  const auto parts = method_parts(composition);
+  return std::find(parts.begin(), parts.end(), name) != parts.end();
+}
+
+// The value of an option of a method, resolved.
+double method_option(const RunConfig& config, const std::string& section, const std::string& name) {
+  const auto manifest = config.manifest();
+  return manifest.contains(section) ? manifest[section].value(name, 0.0) : 0.0;
+}
+
+bool needs_reference(const RunConfig& config, const std::string& composition) {
+  return has_part(composition, "asr") && config.options.asr.gamma > 0;
+}
+
+// Bytes of one number in a pass: half precision stays so on a GPU, and becomes single precision on the CPU.
+double element(const ModelShape& shape, const Machine& machine) {
+  return machine.gpu ? number_of(shape.weight_size) : 4;
+}
+
+// Numbers that the backward pass of one layer needs, per token: two sums and their norms, what q and v's experts read
+// with its dropout mask, q, k, v and the result of attention twice, and gate, up and their product. Without fused
+// kernels (GPU) keys and values are widened to all heads and the gate is kept twice.
+double layer_numbers(const ModelShape& s, const RunOptions& run, bool gpu) {
+  const double w = number_of(s.width), q = number_of(s.heads * s.head), kv = number_of(s.kv_heads * s.head);
+  const double dropout = run.lora_dropout > 0 ? 4 * w : 0;
+  const double attention = 3 * q + 2 * (gpu ? q : kv) + (s.cross ? 6 * w : 0);
+  return 4 * w + dropout + attention + (gpu ? 4 : 3) * number_of(s.mlp);
+}
+
+// Of a pass that keeps nothing: about a layer's insides.
+double passing_numbers(const ModelShape& s) {
+  return 4 * number_of(s.width) + 3 * number_of(s.heads * s.head) + 3 * number_of(s.mlp);
+}
+
+double training_bytes(const RunOptions& run, const ModelShape& s, const Workload& work, const Machine& machine) {
+  // Processes share every batch.
+  const double batch = std::ceil(number_of(run.batch) / number_of(machine.processes));
+  const double e = element(s, machine), tokens = batch * work.sequence(), depth = number_of(s.layers);
+  const double mask = machine.gpu ? tokens * work.sequence() * e : 0;  // of attention, a layer
+  const double layer = tokens * layer_numbers(s, run, machine.gpu) * e + mask;
+  // Dropout masks on a GPU are drawn from 64-bit numbers.
+  const double drawing = machine.gpu && run.lora_dropout > 0 ? 32 * tokens * number_of(s.width) : 0;
+  const double logits = 16 * batch * work.answer_tokens * number_of(s.vocabulary);
+  const double kept = run.recompute == Switch::yes ? depth * tokens * number_of(s.width) * e : depth * layer;
+  return kept + 2 * layer + drawing + logits;
+}
+
+double passing_bytes(double samples, const ModelShape& s, const Workload& work, const Machine& machine) {
+  const double e = element(s, machine), tokens = samples * work.sequence();
+  const double decoder = tokens * passing_numbers(s) * e + (machine.gpu ? tokens * work.sequence() * e : 0);
+  const double tower =
+      samples * work.picture.positions * (8 * number_of(s.vision_width) + 2 * number_of(s.vision_mlp)) * e;
+  return std::max(decoder, s.built_in() ? 0 : tower);
+}
+
+double evaluation_bytes(const RunOptions& run, const ModelShape& s, const Workload& work, const Machine& machine) {
+  const double samples = number_of(run.eval_batch), e = element(s, machine);
+  const double layer = 2 * number_of(s.kv_heads * s.head) * (work.sequence() + work.new_tokens) * samples * e;
+  const double copied = 2 * layer;  // the cache of a layer grows by copying
+  return number_of(s.layers) * layer + copied + passing_bytes(samples, s, work, machine);
+}
+
+double measuring_bytes(const RunOptions& run, const ModelShape& s, const Workload& work, const Machine& machine) {
+  // As many as measure_spectra and cache_reference take together.
+  const double samples = std::min(s.built_in() ? 128.0 : 16.0, std::max(1.0, work.train()));
+  const double rows = number_of(run.tap_layers * s.heads) * work.question_tokens * work.picture.visual;
+  return passing_bytes(samples, s, work, machine) + 3 * 4 * samples * rows;
+}
+
+// A built-in model holds every sample of the process as tensors; others read pictures when they are asked for.
+double sample_bytes(const ModelShape& s, const Workload& work) {
+  if (!s.built_in()) return 0;
+  const double pixels = 3 * number_of(s.image_side * s.image_side);
+  const double features = 4 * work.picture.visual * number_of(s.vision_width);
+  double samples = 0;
+  for (const auto& task : work.tasks) samples += number_of(task.train + task.scored + task.novel);
+  return samples * (pixels + features + 20 * work.text_tokens);
+}
+
+// What a method keeps on the device beside the adapters.
+double method_bytes(const std::string& composition, double adapter) {
+  double out = 0;
+  if (has_part(composition, "ewc")) out += 5 * 4 * adapter;  // Fisher, anchor, and the penalty's own graph
+  if (has_part(composition, "lwf")) out += 4 * adapter;
+  return out;
+}
+
+double replayed_bytes(const RunConfig& config, const std::string& composition, const ModelShape& s,
+                      const Workload& work) {
+  if (!has_part(composition, "er")) return 0;
+  const double samples = std::min(method_option(config, "er", "buffer"), work.train());
+  return samples * (s.built_in() ? 3 * number_of(s.image_side * s.image_side) : work.picture_bytes);
+}
+
+MemoryEstimate memory_of(const RunConfig& config, const std::string& composition, const ModelShape& s,
+                         const Workload& work, const Machine& machine) {
+  const auto& run = config.run;
+  const double adapter = s.adapter_weights(run.lora_rank);
+  MemoryEstimate out;
+  out.weights = s.weight_bytes;
+  // A stored half-precision weight is widened for each product on the CPU: the largest pair, and the head.
+  if (!machine.gpu && s.weight_size < 4)
+    out.overhead += 4 * std::max(2 * number_of(s.width * s.mlp), number_of(s.width * s.vocabulary));
+  out.adapters = 4 * adapter, out.optimizer = 12 * adapter;
+  out.method = method_bytes(composition, adapter);
+  if (needs_reference(config, composition)) out.reference = work.train() * 2 * number_of(s.width) * 4;
+  out.samples = sample_bytes(s, work);
+  out.training = training_bytes(run, s, work, machine), out.evaluation = evaluation_bytes(run, s, work, machine);
+  out.measuring = measuring_bytes(run, s, work, machine);
+  double samples = 0;
+  for (const auto& task : work.tasks) samples += number_of(task.train + task.scored + task.novel);
+  out.host = samples * kText + replayed_bytes(config, composition, s, work);
+  const double busy = out.kept() + std::max({out.training, out.evaluation, out.measuring});
+  out.overhead += machine.gpu ? (kDeviceOverhead - 1) * busy + kContext : kProgram + out.host;
+  return out;
+}
+
+}  // namespace
+
+double MemoryEstimate::peak() const {
+  return kept() + std::max({training, evaluation, measuring}) + overhead;
+}
+
+double Workload::train() const {
+  double out = 0;
+  for (const auto& task : tasks) out += number_of(task.train);
+  return out;
+}
+
+double Workload::scored() const {
+  double out = 0;
+  for (const auto& task : tasks) out += number_of(task.scored);
+  return out;
+}
+
+double Workload::answers() const {
+  double out = 0;
+  for (size_t b = 0; b < tasks.size(); ++b) {
+    const auto later = static_cast<double>(tasks.size() - b);  // its own stage and all after it
+    out += number_of(tasks[b].scored) * (later + 1) + number_of(tasks[b].novel) * later;
+  }
+  return out;
+}
+
+SampleWork sample_work(const ModelShape& s, const Workload& work, bool recompute) {
+  const double length = work.sequence(), depth = number_of(s.layers), across = number_of(s.heads * s.head);
+  const double linear = 2 * s.decoder_weights() * (s.cross ? work.text_tokens : length);
+  const double attention = 4 * length * length * across * depth;
+  const double head = 2 * number_of(s.width) * number_of(s.vocabulary) * work.answer_tokens;
+  const auto& p = work.picture;
+  double projector = 0;
+  for (const auto& [in, out] : s.projector) projector += 2 * number_of(in) * number_of(out) * p.visual;
+  SampleWork out;
+  out.vision =
+      2 * s.vision_weights() * p.positions + 4 * p.positions * p.together * number_of(s.vision_width * s.vision_layers);
+  out.forward = linear + attention + projector;
+  // The base is frozen: backward is one more product a linear, and two and a half a product of attention.
+  const double again = recompute ? 1 : 0;
+  out.train = out.vision + (2 + again) * (linear + projector) + (3.5 + again) * attention + 3 * head;
+  out.token = 2 * s.decoder_weights() + 4 * length * across * depth + 2 * number_of(s.width) * number_of(s.vocabulary);
+  return out;
+}
+
+namespace {
+
+// Seconds for `samples` answers: the prompt by its operations; a new token by them or by reading weights and cache,
+// whichever is slower.
+double answer_seconds(double samples, const RunOptions& run, const ModelShape& s, const Workload& work,
+                      const SampleWork& one, const Machine& machine) {
+  const double batch = number_of(run.eval_batch), e = element(s, machine);
+  const double read = s.decoder_weights() * number_of(s.weight_size) +
+                      batch * work.sequence() * 2 * number_of(s.kv_heads * s.head * s.layers) * e;
+  const double step = std::max(batch * one.token / machine.flops, read / machine.bandwidth) / batch;
+  return samples * ((one.vision + one.forward) / machine.flops + work.new_tokens * step);
+}
+
+// Samples that a step sees and the steps of all stages, with what is replayed.
+double trained_samples(const RunConfig& config, const std::string& composition, const Workload& work, int64_t& steps) {
+  const auto& run = config.run;
+  const bool joint = has_part(composition, "joint"), replay = has_part(composition, "er");
+  const double share = replay ? method_option(config, "er", "share") : 0;
+  double samples = 0;
+  steps = 0;
+  const auto stage = [&](double epochs, int64_t count, bool mixed) {
+    const auto replayed = mixed ? std::lround(share * number_of(run.batch)) : 0;
+    const int64_t rows = std::clamp<int64_t>(run.batch - replayed, 1, run.batch);
+    const int64_t taken = run.stage_steps(epochs, count, rows);
+    steps += taken, samples += number_of(taken * run.batch * run.accumulation);
+  };
+  if (joint)
+    stage(run.num_train_epochs, static_cast<int64_t>(work.train()), false);
+  else
+    for (size_t i = 0; i < work.tasks.size(); ++i)
+      stage(run.epochs_of(work.tasks[i].name), work.tasks[i].train, replay && i > 0);
+  return samples;
+}
+
+TimeEstimate time_of(const RunConfig& config, const std::string& composition, const ModelShape& s, const Workload& work,
+                     const Machine& machine) {
+  const auto& run = config.run;
+  const auto one = sample_work(s, work, run.recompute == Switch::yes);
+  // A built-in model's features are computed once a sample and shared.
+  const double seen = s.built_in() ? 0 : one.vision, train = one.train - (one.vision - seen);
+  const double speed = machine.flops * (machine.processes > 1 ? kParallelShare * number_of(machine.processes) : 1);
+  Machine shared = machine;
+  shared.bandwidth *= speed / machine.flops, shared.flops = speed;
+  TimeEstimate out;
+  out.method = composition;
+  const double samples = trained_samples(config, composition, work, out.steps);
+  const double teacher = has_part(composition, "lwf") ? seen + one.forward : 0;
+  out.training = samples * (train + teacher) / speed;
+  double measured = 0, fisher = 0;
+  const double limit = method_option(config, "ewc", "samples");
+  for (const auto& task : work.tasks) {
+    const double all = number_of(task.train);
+    measured += run.memory_samples > 0 ? std::min(number_of(run.memory_samples), all) : all;
+    fisher += limit > 0 ? std::min(limit, all) : all;
+  }
+  if (has_part(composition, "joint") && run.memory_samples > 0)
+    measured = std::min(measured, number_of(run.memory_samples));
+  out.memory_pass = measured * (seen + one.forward) / speed;
+  if (has_part(composition, "ewc")) out.method_pass = fisher * train / speed;
+  if (needs_reference(config, composition)) out.reference = work.train() * (seen + one.forward) / speed;
+  const double answers = has_part(composition, "joint") ? 2 * work.scored() : work.answers();
+  auto evaluated = one;
+  evaluated.vision = seen;
+  const double each = answer_seconds(1, run, s, work, evaluated, shared);
+  out.zero_shot = each * work.scored(), out.evaluation = each * (answers - work.scored());
+  return out;
+}
+
+// Checkpoints (adapters with both moments and what the method keeps), one of them being written, and predictions.
+double disk_of(const RunConfig& config, const std::string& composition, const ModelShape& s, const Workload& work) {
+  const double adapter = s.adapter_weights(config.run.lora_rank);
+  double state = 3 * 4 * adapter + replayed_bytes(config, composition, s, work);
+  if (has_part(composition, "ewc")) state += 8 * adapter;
+  if (has_part(composition, "lwf")) state += 4 * adapter;
+  return state * number_of(config.run.keep_checkpoints + 1) + work.answers() * kPrediction;
+}
+
+}  // namespace
+
+Estimate estimate_run(const RunConfig& config, const ModelShape& shape, const Workload& work, const Machine& machine) {
+  Estimate out;
+  const double repeats = number_of(static_cast<int64_t>(config.run.seeds.size()) * config.run.orders);
+  double reference = 0, zero_shot = 0;
+  for (const auto& method : config.run.method) {
+    const auto memory = memory_of(config, method, shape, work, machine);
+    const double host = std::max(out.memory.host, memory.host);
+    if (memory.peak() > out.memory.peak()) out.memory = memory;
+    out.memory.host = host;
+    out.times.push_back(time_of(config, method, shape, work, machine));
+    const auto& time = out.times.back();
+    out.seconds += repeats * (time.total() - time.reference - time.zero_shot);
+    reference = std::max(reference, time.reference), zero_shot = std::max(zero_shot, time.zero_shot);
+    out.disk += repeats * disk_of(config, method, shape, work);
+  }
+  out.seconds += reference + zero_shot;
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,164 @@
+// The estimates' numbers against ones computed by hand and against the models themselves. A run's memory is measured
+// in tests/cli/doctor_test.cpp.
+#include "train/estimate.h"
+
+#include "tests/support/reference_models.h"
+#include "tests/train/run_support.h"
+
+namespace asr {
+namespace {
+
+// Two layers of width 8, two heads of 4 with one key-value head, an MLP of 16, 100 words; no vision tower.
+ModelShape small_shape() {
+  ModelShape s;
+  s.type = "llava", s.layers = 2, s.width = 8, s.heads = 2, s.kv_heads = 1, s.head = 4, s.mlp = 16, s.vocabulary = 100;
+  s.weight_size = 2, s.weight_bytes = 2 * s.weights();
+  return s;
+}
+
+// Four visual and six text tokens, two of them the answer; two tasks of 16 and 4 samples.
+Workload small_work() {
+  Workload w;
+  w.tasks = {{"a", 16, 4, 0}, {"b", 16, 4, 0}};
+  w.picture.visual = 4, w.text_tokens = 6, w.answer_tokens = 2, w.new_tokens = 3, w.question_tokens = 2;
+  return w;
+}
+
+Machine slow_gpu() {
+  return {"a GPU", "a test's", true, 1e6, 1e12, 1e9, 1};
+}
+
+RunConfig small_config(const std::string& method, std::vector<Assignment> more = {}) {
+  std::vector<Assignment> list = {{"method", method, "test"},
+                                  {"per_device_train_batch_size", "4", "test"},
+                                  {"lora_rank", "2", "test"},
+                                  {"lora_dropout", "0", "test"},
+                                  {"attention.layers", "1", "test"}};
+  list.insert(list.end(), more.begin(), more.end());
+  return resolve_run(list);
+}
+
+TEST(ModelShape, OfPublishedModels) {
+  const auto llava = published_model("models/llava-1.5-7b-hf/");
+  EXPECT_EQ(llava.shape.decoder_weights(), 32 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008));
+  EXPECT_EQ(llava.shape.vision_weights(), 23 * (4.0 * 1024 * 1024 + 2.0 * 1024 * 4096));  // one layer does not run
+  EXPECT_EQ(llava.shape.weights(), 7049052160.0);
+  EXPECT_EQ(llava.shape.adapter_weights(16), 16 * (32 * 4 * 4096.0 + 1024 + 3 * 4096));
+  const auto tokens = [](const std::string& name, int64_t height, int64_t width) {
+    const auto model = published_model(name);
+    const auto t = picture_tokens(model.shape, model.processor.get(), height, width);
+    return std::make_pair(t.visual, t.positions);
+  };
+  EXPECT_EQ(tokens("llava-1.5-7b-hf", 384, 512), std::make_pair(576.0, 577.0));
+  EXPECT_EQ(tokens("instructblip-vicuna-7b", 384, 512), std::make_pair(32.0, 257.0));
+  EXPECT_EQ(tokens("Qwen2.5-VL-7B-Instruct", 384, 512), std::make_pair(14.0 * 18, 28.0 * 36));
+  EXPECT_EQ(tokens("InternVL3-8B-hf", 448, 448), std::make_pair(256.0, 1025.0));            // one tile
+  EXPECT_EQ(tokens("InternVL3-8B-hf", 384, 512), std::make_pair(13 * 256.0, 13 * 1025.0));  // 3x4 and a thumbnail
+  EXPECT_THROW(published_model("llava-1.5-7b"), Error);
+}
+
+TEST(ModelShape, AgreesWithTheModelsThemselves) {
+  for (const auto& name : reference_models()) {
+    if (name.rfind("golden:", 0) == 0) continue;
+    const auto reference = open_reference(name);
+    const auto shape = read_model_shape(reference.folder);
+    const auto model = load_backbone(reference.folder);
+    double adapters = 0, linear = 0;
+    for (const auto& site : model->sites())
+      adapters += static_cast<double>(site.linear->weight.size(0) + site.linear->weight.size(1));
+    for (const auto& site : model->adaptable())
+      if (site.name.find("layers.") != std::string::npos && site.name.find("encoder") == std::string::npos)
+        linear += static_cast<double>(site.linear->weight.numel());
+    EXPECT_EQ(shape.adapter_weights(3), 3 * adapters) << name;
+    EXPECT_EQ(shape.decoder_weights(), linear) << name;
+    EXPECT_EQ(shape.weight_size, name == "qwen2" ? 2 : 4) << name;
+    EXPECT_LE(static_cast<double>(shape.weight_size) * shape.weights(), shape.weight_bytes)
+        << name;  // what the formula leaves out is small in real models
+  }
+  for (const std::string kind : {"tiny", "tiny_cross"}) {
+    TemporaryFolder folder;
+    write_small_model(folder / "model", kind);
+    const auto shape = read_model_shape(folder / "model");
+    const auto model = load_backbone(folder / "model");
+    double adapters = 0;
+    for (const auto& site : model->sites())
+      adapters += static_cast<double>(site.linear->weight.size(0) + site.linear->weight.size(1));
+    EXPECT_EQ(shape.adapter_weights(1), adapters) << kind;
+    EXPECT_EQ(shape.vocabulary, model->tokenizer().size());
+  }
+}
+
+TEST(Estimate, WorkOfASampleByHand) {
+  const auto shape = small_shape();
+  EXPECT_EQ(shape.decoder_weights(), 1152);  // 2 (2 8 8 + 2 8 4 + 3 8 16)
+  const auto once = sample_work(shape, small_work(), false), again = sample_work(shape, small_work(), true);
+  EXPECT_EQ(once.forward, 23040 + 6400);  // 2 1152 10, and 4 10 10 8 2 of attention
+  EXPECT_EQ(once.train, 2 * 23040 + 3.5 * 6400 + 3 * 3200);
+  EXPECT_EQ(again.train, once.train + 23040 + 6400);
+  EXPECT_EQ(once.token, 2 * 1152 + 4 * 10 * 8 * 2 + 2 * 8 * 100);
+}
+
+TEST(Estimate, AnswersOfARun) {
+  Workload w;
+  w.tasks = {{"a", 1, 10, 0}, {"b", 1, 10, 0}, {"c", 1, 10, 0}};
+  EXPECT_EQ(w.answers(), 10 * 3 * 6 / 2);  // M (M + 3) / 2 of V
+  w.tasks[1].novel = 5;
+  EXPECT_EQ(w.answers(), 90 + 2 * 5);
+}
+
+TEST(Estimate, TimeByHand) {
+  const auto time = [](const std::string& method, std::vector<Assignment> more = {}, int64_t processes = 1) {
+    auto machine = slow_gpu();
+    machine.processes = processes;
+    return estimate_run(small_config(method, std::move(more)), small_shape(), small_work(), machine).times[0];
+  };
+  const auto plain = time("vanilla");
+  EXPECT_EQ(plain.steps, 8);
+  EXPECT_DOUBLE_EQ(plain.training, 32 * 78080 / 1e6);
+  EXPECT_DOUBLE_EQ(plain.memory_pass, 32 * 29440 / 1e6);
+  EXPECT_EQ(plain.reference, 0);
+  // Four answers of each task before training, and of one, then both tasks after each stage; three new tokens each.
+  EXPECT_DOUBLE_EQ(plain.zero_shot, 8 * (29440 + 3 * 4544) / 1e6);
+  EXPECT_DOUBLE_EQ(plain.evaluation, 12 * (29440 + 3 * 4544) / 1e6);
+  EXPECT_DOUBLE_EQ(time("vanilla", {}, 2).training, plain.training / (2 * kParallelShare));
+  EXPECT_DOUBLE_EQ(time("vanilla", {{"memory.samples", "4", "test"}}).memory_pass, 8 * 29440 / 1e6);
+  EXPECT_EQ(time("vanilla", {{"task_epochs", "[b=3]", "test"}}).steps, 4 + 12);
+  EXPECT_EQ(time("vanilla", {{"task_epochs", "[b=3]", "test"}, {"max_stage_steps", "6", "test"}}).steps, 4 + 6);
+  EXPECT_DOUBLE_EQ(time("asr").reference, 32 * 29440 / 1e6);
+  EXPECT_EQ(time("asr", {{"asr.gamma", "0", "test"}}).reference, 0);
+  EXPECT_DOUBLE_EQ(time("lwf").training, 32 * (78080 + 29440) / 1e6);
+  EXPECT_DOUBLE_EQ(time("ewc").method_pass, 32 * 78080 / 1e6);
+  EXPECT_EQ(time("er").steps, 4 + 6);  // three of four rows are new in the second stage
+}
+
+TEST(Estimate, MemoryByHand) {
+  const auto memory = [](const std::string& method, std::vector<Assignment> more = {}) {
+    return estimate_run(small_config(method, std::move(more)), small_shape(), small_work(), slow_gpu()).memory;
+  };
+  const auto m = memory("vanilla");
+  EXPECT_EQ(m.weights, 2 * (1152 + 2 * 100 * 8));
+  EXPECT_EQ(m.adapters, 4 * 2 * 2 * (16 + 12));  // rank 2, q and v of two layers
+  EXPECT_EQ(m.optimizer, 3 * m.adapters);
+  // A layer keeps 4 8 + 3 8 + 2 8 + 4 16 = 136 numbers a token, 2 bytes each, and the mask of attention.
+  const double layer = 4 * 10 * 136 * 2 + 4 * 10 * 10 * 2, logits = 16 * 4 * 2 * 100;
+  EXPECT_EQ(m.training, 2 * layer + 2 * layer + logits);
+  EXPECT_EQ(memory("vanilla", {{"gradient_checkpointing", "yes", "test"}}).training,
+            2 * 4 * 10 * 8 * 2 + 2 * layer + logits);
+  EXPECT_EQ(memory("asr").reference, 32 * 2 * 8 * 4);
+  EXPECT_EQ(memory("ewc").method, 5 * m.adapters);
+  EXPECT_GT(m.peak(), m.kept() + m.training);
+}
+
+TEST(Machine, ByNameAndMeasured) {
+  EXPECT_EQ(gpu_named("A100-80GB").memory, 80e9);
+  EXPECT_DOUBLE_EQ(gpu_named("A100-80GB").flops, 312e12 * kUtilisation);
+  EXPECT_THROW(gpu_named("A100"), Error);
+  auto shape = small_shape();
+  shape.width = 128, shape.mlp = 256;
+  const auto cpu = measure_cpu(shape);
+  EXPECT_GT(cpu.flops, 1e7);
+  EXPECT_GT(cpu.bandwidth, 1e7);
+}
+
+}  // namespace
+}  // namespace asr
