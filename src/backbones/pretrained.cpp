@@ -76,8 +76,13 @@ std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path) {
 
 at::ScalarType PretrainedBackbone::compute_type() const {
   const auto& weight = text_.embedding;
+  if (compute_) return *compute_;
   if (options_.float64) return at::kDouble;
   return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
+}
+
+int64_t PretrainedBackbone::context() const {
+  return ModelConfig(folder_.text_config(), folder_.config_path).count("max_position_embeddings", 1 << 24);
 }
 
 int64_t PretrainedBackbone::weight_bytes() {
@@ -147,6 +152,8 @@ PretrainedBackbone::Inputs PretrainedBackbone::inputs(const Batch& batch, const 
   const auto range = ids.aminmax();
   check(std::get<0>(range).item<int64_t>() >= 0 && std::get<1>(range).item<int64_t>() < text_.vocabulary(),
         "a token number lies outside the vocabulary of ", text_.vocabulary(), " of ", name());
+  check(ids.size(1) <= context(), "texts of ", ids.size(1), " tokens do not fit into the context of ", context(),
+        " tokens of ", name());
   Inputs out;
   out.x = at::embedding(text_.embedding, ids).to(compute_type());  // [B, T, width]
   const auto places = ids.eq(image_token_).logical_and(mask).flatten().nonzero().flatten();
@@ -255,10 +262,8 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   const int64_t filler = padding < text_.vocabulary() ? padding : 0;
   const auto ids = at::where(aligned.real, batch.ids.gather(1, aligned.column), at::full_like(aligned.column, filler));
   const auto in = inputs(batch, ids, aligned.real, pass, nullptr);
-  const auto longest_allowed =
-      ModelConfig(folder_.text_config(), folder_.config_path).count("max_position_embeddings", 1 << 24);
-  check(longest + limit <= longest_allowed, "a prompt of ", longest, " tokens and ", limit,
-        " new ones do not fit into the context of ", longest_allowed, " tokens of ", name());
+  check(longest + limit <= context(), "a prompt of ", longest, " tokens and ", limit,
+        " new ones do not fit into the context of ", context(), " tokens of ", name());
   KvCache cache;
   auto hidden = text_.decoder(in.x, in.positions, aligned.real, pass, &cache);
   const bool parts = in.positions.dim() == 3;
@@ -328,7 +333,10 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
     if (!prompt_.image.empty())
       for (const auto* image : item.images) counts.push_back(process(*image, item.id, images));
     texts.push_back(pack_text(tokenizer(), prompt, item, counts, paper ? 256 : 0));
-    longest = std::max(longest, static_cast<int64_t>(texts.back().ids.size()));
+    const auto length = static_cast<int64_t>(texts.back().ids.size());
+    check(length <= context(), item.id, ": its ", length, " tokens, pictures included, do not fit into the context of ",
+          context(), " tokens of ", name(), "; shorten the question, or let recipe=asr-paper cut it");
+    longest = std::max(longest, length);
   }
   const auto B = static_cast<int64_t>(items.size());
   Batch batch;

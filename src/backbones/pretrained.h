@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ class PretrainedBackbone : public Backbone {
   const ModelFolder& folder() const { return folder_; }
   int64_t image_token() const { return image_token_; }
   int64_t weight_bytes();
+  int64_t context() const;  // tokens that the language model was made for
+  void compute_in(at::ScalarType type) { compute_ = type; }
   // Tokens after the chosen ones of each row, at most `limit`; rows that ended are filled with the padding token where
   // `fill` is set, and cut elsewhere.
   std::vector<std::vector<int64_t>> continue_greedily(const Batch& batch, const torch::Tensor& prompt, const Pass& pass,
@@ -89,7 +92,7 @@ class PretrainedBackbone : public Backbone {
   };
   virtual PictureCells picture_cells(const Batch& batch, int64_t image) const;
   virtual std::pair<int64_t, int64_t> grid() const { return {options_.grid, options_.grid}; }
-  // float32 on the CPU, whatever the weights are stored in; the weights' type on a GPU.
+  // What compute_in said; else float32 on the CPU, whatever the weights are stored in, and the weights' type on a GPU.
   at::ScalarType compute_type() const;
   virtual bool taps_vision_path() const { return false; }
   virtual int64_t image_tokens(const ProcessedImages& images, size_t index) const;  // of one picture
@@ -126,6 +129,7 @@ class PretrainedBackbone : public Backbone {
   std::unique_ptr<ImageProcessor> processor_;
   std::string no_processor_;
   std::vector<int64_t> end_tokens_;
+  std::optional<at::ScalarType> compute_;
 };
 
 // A Hugging Face folder, or an error where the path is something else.

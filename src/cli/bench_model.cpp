@@ -1,5 +1,5 @@
-// asr bench tap, asr bench load: what looking at attention costs in a model of LLaVA-7B's shape, and how a checkpoint
-// comes into memory.
+// asr bench tap, asr bench attention, asr bench load: what looking at attention costs in a model of LLaVA-7B's shape,
+// what padding costs there, and how a checkpoint comes into memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "nn/decoder.h"
 #include "nn/tap.h"
 #include "tensor/tensor_io.h"
+#include "tensor/torch_compat.h"
 
 namespace asr {
 namespace {
@@ -32,6 +33,11 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 struct TapArguments {
@@ -88,10 +94,6 @@ void bench_tap(const TapArguments& a, const Common& common) {
   std::vector<double> plain, tapped;
   for (int64_t i = 0; i < a.turns; ++i)
     plain.push_back(1000 * seconds_of([&] { pass(false); })), tapped.push_back(1000 * seconds_of([&] { pass(true); }));
-  const auto median = [](std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v[v.size() / 2];
-  };
   // The rows of one layer alone: the difference of two long passes drowns in their noise.
   const auto q = at::randn({1, 32, a.tokens, 128}, options), k = at::randn({1, 32, a.tokens, 128}, options);
   std::vector<double> alone;
@@ -119,6 +121,56 @@ void bench_tap(const TapArguments& a, const Common& common) {
       "{} layers of LLaMA-7B's shape, {} tokens, on {}: {:.2f} ms; with {} of them tapped for {} rows: {:.2f} ms\n"
       "the rows of one layer alone: {:.3f} ms; four of them are {:.2f} % of 32 layers\n",
       a.layers, a.tokens, a.device, base, a.tapped, a.rows, with, rows, 100 * share);
+}
+
+struct AttentionArguments {
+  int64_t batch = 8, tokens = 645, heads = 32, width = 128, turns = 20;
+  std::string device = "cpu";
+};
+
+// One layer's causal attention over samples of different lengths, forward and backward: padding at the right, which the
+// order hides; at the left, with a mask; and the plain form, which forms the whole matrix.
+void bench_attention(const AttentionArguments& a, const Common& common) {
+  const at::Device device(a.device);
+  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  const auto options = at::TensorOptions().dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat).device(device);
+  const auto heads = [&] {
+    return at::randn({a.batch, a.tokens, a.heads, a.width}, options).transpose(1, 2).requires_grad_();
+  };
+  const std::vector<torch::Tensor> x = {heads(), heads(), heads()};
+  auto left = at::ones({a.batch, a.tokens}, at::kBool);  // sample b lacks b / (2 B) of the tokens
+  for (int64_t b = 0; b < a.batch; ++b) left[b].narrow(0, 0, b * a.tokens / (2 * a.batch)).fill_(false);
+  const auto right = left.flip(1).to(device);
+  left = left.to(device);
+  const auto time = [&](const std::function<torch::Tensor()>& attention) {
+    std::vector<double> list;
+    for (int64_t turn = 0; turn < a.turns + 2; ++turn) {
+      const double seconds = seconds_of([&] {
+        const auto grads = gradients(attention().sum(), x);
+        check(std::isfinite(grads[0].sum().item<double>()), "attention gave no numbers");
+      });
+      if (turn >= 2) list.push_back(1000 * seconds);
+    }
+    return median(list);
+  };
+  check(order_hides_padding(right), "padding at the right is not hidden by the order");
+  const double order = time([&] { return attend(x[0], x[1], x[2], {}, true); }),
+               masked = time([&] { return attend(x[0], x[1], x[2], left, true); }),
+               plain = time([&] { return attend_reference(x[0], x[1], x[2], left, true); });
+  if (common.json)
+    return print_json({{"device", a.device},
+                       {"batch", a.batch},
+                       {"tokens", a.tokens},
+                       {"heads", a.heads},
+                       {"width", a.width},
+                       {"order_ms", order},
+                       {"masked_ms", masked},
+                       {"plain_ms", plain},
+                       {"program", version_info()}});
+  std::cout << fmt::format(
+      "causal attention of {} samples, {} tokens, {} heads of {} on {}, forward and backward:\n"
+      "padding at the right, hidden by the order: {:.3f} ms; at the left, masked: {:.3f} ms; plain form: {:.3f} ms\n",
+      a.batch, a.tokens, a.heads, a.width, a.device, order, masked, plain);
 }
 
 double resident_megabytes() {
@@ -216,6 +268,19 @@ void add_bench_model(CLI::App& bench, Common& common) {
   tap->add_option("--turns", t->turns, "pairs of passes")->capture_default_str()->check(CLI::Range(1, 1000));
   tap->add_option("--device", t->device, "cpu or cuda")->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
   tap->callback([t, &common] { bench_tap(*t, common); });
+  auto* attention = bench.add_subcommand("attention", "causal attention over padded samples, with and without a mask");
+  auto n = std::make_shared<AttentionArguments>();
+  attention->add_option("--batch", n->batch, "samples")->capture_default_str()->check(CLI::Range(1, 1024));
+  attention->add_option("--tokens", n->tokens, "of the longest sample")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 8192));
+  attention->add_option("--heads", n->heads, "of a layer")->capture_default_str()->check(CLI::Range(1, 256));
+  attention->add_option("--width", n->width, "of a head")->capture_default_str()->check(CLI::Range(1, 256));
+  attention->add_option("--turns", n->turns, "calls of each kind")->capture_default_str()->check(CLI::Range(1, 1000));
+  attention->add_option("--device", n->device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  attention->callback([n, &common] { bench_attention(*n, common); });
   auto* load = bench.add_subcommand("load", "how long a checkpoint takes to load, and the memory it needs");
   auto l = std::make_shared<LoadArguments>();
   load->add_option("--gigabytes", l->gigabytes, "of a random checkpoint, written to the temporary folder first")

@@ -75,10 +75,10 @@ void run(const Arguments& arguments, const Common& common) {
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   model->to(device);
   // Small models are computed in double: what differs from another implementation is then not our rounding.
-  BackboneOptions options;
-  options.float64 = arguments.precision == "float64" ||
-                    (arguments.precision == "auto" && device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20));
-  model->configure(options);
+  const bool small = device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20);
+  if (arguments.precision == "float32") model->compute_in(at::kFloat);
+  if (arguments.precision == "float64" || (arguments.precision == "auto" && small)) model->compute_in(at::kDouble);
+  model->configure({});
   NamedParameters adapter;
   if (!arguments.adapter.empty()) adapter = load_adapter(*model, arguments.adapter);
   check(!arguments.grad || !adapter.empty(), "--grad gives the gradient of an adapter; say which with --adapter");
@@ -152,8 +152,10 @@ void add_forward_command(CLI::App& app, Common& common) {
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "selected"}));
   command
-      ->add_option("--precision", a->precision,
-                   "float32, float64, or auto: float64 on the CPU for models of up to 64 MB, else the usual one")
+      ->add_option(
+          "--precision", a->precision,
+          "float32, float64, or auto: float64 on the CPU for models of up to 64 MB and float32 for larger ones; "
+          "on a GPU the checkpoint's own type")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "float32", "float64"}));
   command->add_flag("--grad", a->grad, "the gradient of the loss by the adapter");

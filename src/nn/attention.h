@@ -9,7 +9,7 @@
 namespace asr {
 
 // q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key
-// may be seen. Causal: query t sits at position S - T + t and sees keys up to it. A query that sees no key gets some
+// may be seen, or undefined where no key is hidden (the fastest on a GPU). Causal: query t sits at position S - T + t and sees keys up to it. A query that sees no key gets some
 // finite row, which nobody must read.
 torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                      const torch::Tensor& key_mask, bool causal);  // [B, heads, T, d]
@@ -17,6 +17,13 @@ torch::Tensor attend_reference(const torch::Tensor& q, const torch::Tensor& k, c
                                const torch::Tensor& key_mask, bool causal);
 torch::Tensor attend_fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const torch::Tensor& key_mask, bool causal);  // float32 on the CPU
+
+torch::Tensor all_keys(const torch::Tensor& k);  // the key_mask that hides none
+// Whether every row of mask [B, T] is real tokens and then padding. Causal attention of T queries to T keys then needs
+// no mask: padding comes after every token that is read. The host waits for the answer.
+bool order_hides_padding(const torch::Tensor& mask);
+// Over the last dimension, in float32 at least, as transformers has it; a bfloat16 model's weights stay so.
+torch::Tensor softmax_rows(const torch::Tensor& scores);
 
 torch::Tensor split_heads(const torch::Tensor& x, int64_t heads);  // [B, T, heads * d] -> [B, heads, T, d]
 torch::Tensor join_heads(const torch::Tensor& x);                  // and back

@@ -24,17 +24,26 @@ uint64_t adapter_calls(const DecoderLayer& l, uint64_t experts) {
   return calls;
 }
 
+// The mask that attention needs of keys up to x's own; on a GPU none where the order hides all padding, so that the
+// library may take a kernel that knows no mask. Asked once a pass, since the host waits for the answer.
+torch::Tensor needed_mask(const torch::Tensor& mask, KvCache* cache) {
+  if (!cache) return mask.is_cuda() && order_hides_padding(mask) ? torch::Tensor() : mask;
+  cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
+  if (!mask.is_cuda()) return cache->key_mask;
+  cache->padded = cache->padded || !mask.all().item<bool>();
+  return cache->padded ? cache->key_mask : torch::Tensor();
+}
+
 }  // namespace
 
 torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
-                                 const torch::Tensor& mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
+                                 const torch::Tensor& key_mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
                                  TapResult* tapped) const {
   const auto& l = layers[layer];
   const auto qkv = together({&l.q, &l.k, &l.v}, x, pass);
   const auto q = rotate(split_heads(qkv[0], config.heads), rotary);
   auto k = rotate(split_heads(qkv[1], config.kv_heads), rotary);
   auto v = split_heads(qkv[2], config.kv_heads);
-  auto key_mask = mask;
   if (cache) {
     if (layer < cache->keys.size()) {
       k = cache->keys[layer] = at::cat({cache->keys[layer], k}, 2);
@@ -42,7 +51,6 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Rot
     } else {
       cache->keys.push_back(k), cache->values.push_back(v);
     }
-    key_mask = cache->key_mask;
   }
   const auto* asked = config.cross ? nullptr : tap_at(layer, tap);
   return l.o(join_heads(attend_and_tap(q, k, v, key_mask, /*causal=*/true, asked, tapped)), pass);
@@ -61,8 +69,7 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
     k = split_heads(kv[0], config.heads), v = split_heads(kv[1], config.heads);
     if (cache) cache->memory_keys.push_back(k), cache->memory_values.push_back(v);
   }
-  const auto all = torch::ones({k.size(0), k.size(2)}, k.options().dtype(at::kBool).requires_grad(false));
-  return l.o(join_heads(attend_and_tap(q, k, v, all, /*causal=*/false, tap_at(layer, tap), tapped)), pass);
+  return l.o(join_heads(attend_and_tap(q, k, v, {}, /*causal=*/false, tap_at(layer, tap), tapped)), pass);
 }
 
 // One layer whose insides are dropped. Dropout is keyed by the number of the call, so running it again from the same
@@ -105,7 +112,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
                                   const torch::Tensor& memory, DecoderInside* inside) const {
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
   check(config.cross == memory.defined(), "a memory is for cross-attention, and cross-attention needs one");
-  if (cache) cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
+  const auto key_mask = needed_mask(mask, cache);
   const auto rotary = make_rotary(positions, config.head(), config.rotary, x.scalar_type());
   torch::Tensor added;  // what the half layer before adds to x
   const auto normed = [&](const RmsNorm& norm) {
@@ -119,9 +126,9 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
     if (again) {
-      x = recomputed(i, x, rotary, mask, pass, tap, tapped);
+      x = recomputed(i, x, rotary, key_mask, pass, tap, tapped);
     } else {
-      added = attention(i, normed(l.attention_norm), rotary, mask, pass, cache, tap, tapped);
+      added = attention(i, normed(l.attention_norm), rotary, key_mask, pass, cache, tap, tapped);
       if (config.cross) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
       const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
       added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);

@@ -37,6 +37,7 @@ struct KvCache {
   std::vector<torch::Tensor> keys, values;                // [B, kv_heads, S, d]; empty before the first call
   std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
   torch::Tensor key_mask;                                 // [B, S]
+  bool padded = false;                                    // key_mask hides a key; known on a GPU alone
 };
 
 // Beyond the last state.
@@ -66,8 +67,9 @@ class Decoder {
                            const Pass& pass, const TapRequest* tap, TapResult* tapped) const;
   torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
                                 KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
-  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary, const torch::Tensor& mask,
-                          const Pass& pass, KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
+                          const torch::Tensor& key_mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
+                          TapResult* tapped) const;
 };
 
 }  // namespace asr

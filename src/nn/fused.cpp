@@ -177,7 +177,10 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
 }
 
 torch::Tensor rms_norm_reference(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
-  return x * (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt() * weight;
+  // In float32 at least and rounded before the weight, as transformers has it: a mean of squares in bfloat16 is off by
+  // a part in 256.
+  const auto real = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  return (real * (real.square().mean(-1, /*keepdim=*/true) + eps).rsqrt()).to(x.scalar_type()) * weight;
 }
 
 std::pair<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x, const torch::Tensor& added,

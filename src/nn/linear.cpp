@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "nn/adapted_linear.h"
 #include "nn/fused.h"
+#include "nn/merged_weight.h"
 
 namespace asr {
 namespace {
@@ -79,15 +80,20 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
   return out;
 }
 
-MergedExperts::MergedExperts(const std::vector<AdapterSite>& sites) {
+torch::Tensor merged_weight(const Linear& linear, double sign) {
   at::NoGradGuard no_grad;
+  const auto type = linear.weight.scalar_type();
+  auto sum = linear.weight.to(at::promote_types(type, at::kFloat));
+  for (const auto& expert : linear.experts) sum = sum + expert.b.mm(expert.a) * (sign * expert.scale);
+  return sum.to(type);
+}
+
+MergedExperts::MergedExperts(const std::vector<AdapterSite>& sites) {
   for (const auto& site : sites) {
     auto& linear = *site.linear;
     if (linear.experts.empty()) continue;
     base_.emplace_back(&linear, linear.weight);
-    auto sum = linear.weight.to(at::kFloat);
-    for (const auto& expert : linear.experts) sum = sum + expert.b.mm(expert.a) * expert.scale;
-    linear.weight = sum.to(base_.back().second.scalar_type());
+    linear.weight = merged_weight(linear);
   }
 }
 

@@ -95,11 +95,8 @@ torch::Tensor QFormer::attention(const QFormerAttention& a, const torch::Tensor&
   const auto q = split_heads(a.query(x, pass), heads);
   const auto kv = together({&a.key, &a.value}, memory, pass);
   const auto k = split_heads(kv[0], heads), v = split_heads(kv[1], heads);
-  if (tap) {
-    const auto mask = key_mask.defined() ? key_mask : torch::ones({k.size(0), k.size(2)}, q.options().dtype(at::kBool));
-    tapped->layers.push_back(attention_rows(q, k, mask, /*causal=*/false, *tap));
-  }
-  const auto mixed = key_mask.defined() ? attend(q, k, v, key_mask, /*causal=*/false) : attend_all(q, k, v);
+  if (tap) tapped->layers.push_back(attention_rows(q, k, key_mask, /*causal=*/false, *tap));
+  const auto mixed = attend(q, k, v, key_mask, /*causal=*/false);
   return a.norm(a.dense(join_heads(mixed), pass) + x);
 }
 

@@ -24,8 +24,8 @@ struct TapResult {
   torch::Tensor stacked() const { return torch::stack(layers, 1); }  // [B, L, heads, T, V]
 };
 
-// q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen; causal rows
-// see keys up to their own position.
+// q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen, or undefined
+// where none is hidden; causal rows see keys up to their own position. Float32 at least, whatever q is.
 torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
                              const TapRequest& request);
 

@@ -3,10 +3,6 @@
 #include "base/error.h"
 #include "nn/attention.h"
 
-#if __has_include(<ATen/ops/scaled_dot_product_attention.h>)
-#define ASR_HAVE_SDPA 1
-#endif
-
 namespace asr {
 
 TowerShape read_tower_shape(const ModelConfig& vision, const TowerShape& otherwise) {
@@ -63,12 +59,7 @@ torch::Tensor resize_positions(const torch::Tensor& positions, int64_t rows, int
 }
 
 torch::Tensor attend_all(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
-#ifdef ASR_HAVE_SDPA
-  // Without a mask the library may take its flash kernel, which forms nothing of the size T x T.
-  if (q.is_cuda() && q.scalar_type() != at::kDouble) return at::scaled_dot_product_attention(q, k, v);
-#endif
-  const auto all = torch::ones({k.size(0), k.size(2)}, k.options().dtype(at::kBool).requires_grad(false));
-  return attend(q, k, v, all, /*causal=*/false);
+  return attend(q, k, v, {}, /*causal=*/false);
 }
 
 }  // namespace asr

@@ -11,11 +11,10 @@ torch::Tensor Vit::operator()(const torch::Tensor& pixels, const Pass& pass) con
                        .permute({0, 2, 4, 1, 3, 5})
                        .reshape({batch, grid * grid, 3 * patch * patch});
   auto x = patches(cut, pass) + positions;
-  const auto all = torch::ones({batch, grid * grid}, x.options().dtype(at::kBool));
   for (const auto& l : layers) {
     const auto parts = l.qkv(l.attention_norm(x), pass).chunk(3, -1);
     const auto mixed = attend(split_heads(parts[0], config.heads), split_heads(parts[1], config.heads),
-                              split_heads(parts[2], config.heads), all, /*causal=*/false);
+                              split_heads(parts[2], config.heads), {}, /*causal=*/false);
     x = x + l.o(join_heads(mixed), pass);
     x = x + l.down(at::gelu(l.up(l.mlp_norm(x), pass)), pass);
   }

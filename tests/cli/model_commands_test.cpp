@@ -1,0 +1,91 @@
+// asr forward, generate, preprocess and merge as a user meets them: on a GPU as on the CPU, merged as with the adapter,
+// and one line for what cannot be.
+#include "io/png.h"
+#include "tensor/runtime.h"
+#include "tensor/tensor_io.h"
+#include "tests/support/program.h"
+#include "tests/support/reference_models.h"
+
+namespace asr {
+namespace {
+
+std::vector<std::string> forward(const std::string& model, const std::string& io, const std::string& out,
+                                 std::vector<std::string> more = {}) {
+  std::vector<std::string> list = {"forward", "--model", model, "-i", io, "-o", out};
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+double apart(const Safetensors& a, const Safetensors& b, const std::string& name) {
+  return (load_real(a, name) - load_real(b, name)).abs().max().item<double>();
+}
+
+TEST(ModelCommands, OnAGpuTheNumbersAreThoseOfTheCpu) {
+  if (!runtime_info().cuda) GTEST_SKIP() << "there is no GPU here";
+  for (const auto& name : reference_models()) {
+    if (name.rfind("golden:", 0) == 0) continue;
+    const auto model = open_reference(name);
+    TemporaryFolder folder;
+    for (const std::string device : {"cpu", "cuda"}) {
+      const auto outcome = run_program(forward(model.folder, model.folder + "/io.safetensors", folder / device,
+                                               {"--adapter", model.folder + "/adapter", "--grad", "--generate", "4",
+                                                "--device", device, "--precision", "float32"}));
+      ASSERT_EQ(outcome.status, 0) << name << " on " << device << ": " << outcome.error;
+    }
+    const auto cpu = read_safetensors(folder / "cpu"), gpu = read_safetensors(folder / "cuda");
+    ASSERT_EQ(cpu.tensors.size(), gpu.tensors.size()) << name;
+    for (const auto& view : cpu.tensors) {
+      const bool whole = view.dtype == Dtype::I64, gradient = view.name.rfind("grad.", 0) == 0;
+      const double largest = load_real(cpu, view.name).abs().max().item<double>();
+      EXPECT_LE(apart(cpu, gpu, view.name), whole ? 0 : gradient ? 3e-3 * largest : 5e-4) << name << " " << view.name;
+    }
+  }
+}
+
+TEST(ModelCommands, MergedIsAsWithTheAdapter) {
+  const auto model = open_reference("llama");
+  TemporaryFolder folder;
+  const auto io = model.folder + "/io.safetensors", adapter = model.folder + "/adapter", out = folder / "merged";
+  const auto merged = run_program({"merge", "--model", model.folder, "--adapter", adapter, "-o", out, "--json"});
+  ASSERT_EQ(merged.status, 0) << merged.error;
+  EXPECT_GT(merged.json()["changed"].get<int64_t>(), 0);
+  ASSERT_EQ(run_program(forward(model.folder, io, folder / "a", {"--adapter", adapter})).status, 0);
+  ASSERT_EQ(run_program(forward(out, io, folder / "b")).status, 0);
+  EXPECT_LE(apart(read_safetensors(folder / "a"), read_safetensors(folder / "b"), "logits"), 1e-4);
+  expect_refused({"merge", "--model", model.folder, "--adapter", adapter, "-o", out}, "is not empty");
+  expect_refused({"merge", "--model", model.folder, "--adapter", folder / "none", "-o", folder / "new"},
+                 "adapter_config.json");
+}
+
+TEST(ModelCommands, AttentionOverPaddedSamplesIsMeasured) {
+  const auto outcome = run_program({"bench", "attention", "--batch", "2", "--tokens", "20", "--heads", "2", "--width",
+                                    "8", "--turns", "1", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  for (const char* key : {"order_ms", "masked_ms", "plain_ms"}) EXPECT_GT(outcome.json()[key].get<double>(), 0) << key;
+}
+
+TEST(ModelCommands, BadInputIsOneLine) {
+  auto model = open_reference("llava");
+  TemporaryFolder folder;
+  const auto io = model.folder + "/io.safetensors", pixel = folder / "pixel.png", strip = folder / "strip.png";
+  const std::vector<uint8_t> grey(20000 * 3, 100);
+  write_text(pixel, encode_png(grey.data(), 1, 1)), write_text(strip, encode_png(grey.data(), 20000, 1));
+  const auto done =
+      run_program({"preprocess", "--model", model.folder, pixel, strip, "-o", folder / "pixels.safetensors"});
+  EXPECT_EQ(done.status, 0) << done.error;
+  const auto other = open_reference("qwen2_5_vl");
+  expect_refused({"preprocess", "--model", other.folder, strip, "-o", folder / "x"}, "one side is more than 200");
+  expect_refused({"generate", "--model", model.folder, "--image", pixel, "--prompt", std::string(3000, 'x')},
+                 "do not fit into the context of");
+  expect_refused({"generate", "--model", model.folder, "--image", pixel, "--prompt", ""}, "give either --prompt");
+  expect_refused(forward(other.folder, io, folder / "x"), "image_grid_thw");
+  const auto shards = open_reference("llama");
+  std::filesystem::remove(shards.folder + "/model-00002-of-00008.safetensors");
+  expect_refused(forward(shards.folder, io, folder / "x"), "shard 'model-00002-of-00008.safetensors' is missing");
+  model.config["model_type"] = "gpt_neox";
+  write_text(model.folder + "/config.json", model.config.dump());
+  expect_refused(forward(model.folder, io, folder / "x"), "'gpt_neox' is not supported");
+}
+
+}  // namespace
+}  // namespace asr
