@@ -24,7 +24,7 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
-  v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass");
+  v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass, over all processes");
   v("gradient_accumulation_steps", accumulation, 1, 100000, "forward passes a step");
   v("lr_scheduler_type", schedule, "cosine to 0 over a stage, or constant");
   v("warmup_ratio", warmup_ratio, 0, 1, "part of a stage's steps with a rising rate; 0: none");
