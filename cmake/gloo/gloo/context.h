@@ -17,6 +17,7 @@ class Context {
 namespace rendezvous {
 class Store {
  public:
+  static constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::seconds(30);
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::vector<char>& data) = 0;
   virtual std::vector<char> get(const std::string& key) = 0;
