@@ -1,13 +1,19 @@
 // asr run CONFIG.yaml...: trains and evaluates every method, seed and order of a configuration.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/launch.h"
 #include "cli/version.h"
+#include "tensor/runtime.h"
+#include "train/data_parallel.h"
 #include "train/runner.h"
 
 namespace asr {
@@ -16,6 +22,24 @@ namespace {
 struct Arguments {
   std::vector<std::string> configs, sets;
   bool resume = false;
+  int64_t processes = 1;
+};
+
+// This process among those of a launcher, ours or another, with its team; both empty where it runs alone.
+struct Together {
+  std::optional<Place> place = place_from_environment();
+  std::unique_ptr<Team> team;
+
+  void join(const RunOptions& run, RunRequest& request) {
+    if (!place) return;
+    end_with_launcher();
+    set_compute_threads(std::max(1, runtime_info().threads / static_cast<int>(place->local_size)));
+    if (place->rank > 0) set_log_level("off");
+    if (run.device == "cuda") request.gpu = gpu_of(*place);
+    team = join_team(*place, run.device == "cuda" ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(request.gpu))
+                                                  : at::Device(at::kCPU));
+    request.team = team.get();
+  }
 };
 
 void run(const Arguments& arguments, const Common& common) {
@@ -24,7 +48,16 @@ void run(const Arguments& arguments, const Common& common) {
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) assignments.push_back(std::move(a));
   for (const auto& text : arguments.sets) assignments.push_back(parse_assignment(text, "--set"));
   RunRequest request{resolve_run(assignments), arguments.resume, version_info()["version"].get<std::string>()};
+  Together together;
+  if (arguments.processes > 1 && !(together.place && together.place->started_by_us)) {
+    check(!together.place, "--processes: RANK and WORLD_SIZE are set, so a launcher has started several already");
+    if (request.config.run.device == "cuda") check_gpus(arguments.processes);
+    if (const int status = launch_copies(arguments.processes)) std::exit(status);
+    return;
+  }
+  together.join(request.config.run, request);
   const auto folders = run_all(request);
+  if (together.team && !together.team->leads()) return;
   nlohmann::json runs = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {{"run", "zero-shot", "AP", "AF", "Avg", "MFT"}};
   for (const auto& folder : folders) {
@@ -54,6 +87,12 @@ void add_run_command(CLI::App& app, Common& common) {
       ->expected(1)
       ->take_all();
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoints; complete runs are left alone");
+  command
+      ->add_option("--processes", arguments->processes,
+                   "copies of the program that train each run together, each on a part of every batch: one a GPU with "
+                   "device=cuda, the threads divided on a CPU")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
   command->footer("Options for CONFIG and --set (default, range):\n" + run_options_help());
   command->callback([arguments, &common] { run(*arguments, common); });
 }

@@ -43,13 +43,10 @@ class Asr final : public Method {
     };
     if (loss_) {
       const auto terms = spectral(step);
-      add("spectral_loss", terms.loss, options_.asr.beta);
-      step.log["spectral_weight"] = terms.weight.mean();
+      add("spectral_loss", scaled(terms.loss, step.share.samples), options_.asr.beta);
+      step.log["spectral_weight"] = scaled(terms.weight.mean(), step.share.samples);
     }
-    if (options_.asr.gamma > 0)
-      add("geometry_loss",
-          geometry_loss(step.output.image, step.output.text, step.batch.reference_image, step.batch.reference_text),
-          options_.asr.gamma);
+    if (options_.asr.gamma > 0) add("geometry_loss", geometry(step), options_.asr.gamma);
     return total;
   }
 
@@ -58,6 +55,16 @@ class Asr final : public Method {
   void state(StateVisitor& visitor) override { visit_memory(memory_, visitor); }
 
  private:
+  // Similarities reach over the whole batch: every process forms all of them, with gradients for its own samples.
+  static torch::Tensor geometry(const StepContext& step) {
+    const auto &image = step.output.image, &text = step.output.text;
+    const auto &image0 = step.batch.reference_image, &text0 = step.batch.reference_text;
+    if (step.share.team.size() == 1) return geometry_loss(image, text, image0, text0);
+    const auto all = step.share.whole_rows(at::cat({image, text, image0, text0}, 1)).chunk(4, 1);
+    const auto loss = geometry_loss(all[0], all[1], all[2], all[3]);
+    return loss - loss.detach() * (1 - step.share.process());  // the value counts once over the processes
+  }
+
   LossTerms spectral(const StepContext& step) {
     const auto& attention = step.output.attention;  // [B, L, heads, T, H, W]
     if (!encoder_)

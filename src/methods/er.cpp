@@ -24,22 +24,27 @@ class Er final : public Method {
     return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
   }
 
-  void mix_batch(Batch& batch, const Backbone& model, uint64_t key) override {
+  void mix_batch(Batch& batch, Share& share, const Backbone& model, uint64_t key) override {
     if (buffer_.size() == 0) return;
     const double ratio = share_ / (1 - share_);
-    const auto wanted = std::max<int64_t>(1, std::lround(ratio * static_cast<double>(batch.size())));
+    const auto wanted = std::max<int64_t>(1, std::lround(ratio * static_cast<double>(share.whole)));
     Random random({key, 0xe4});
     auto rows = range(0, buffer_.size());
     random.shuffle(rows);
     rows.resize(static_cast<size_t>(std::min(wanted, buffer_.size())));
-    auto replay = buffer_.rows(rows);
+    const auto mine = part_of(static_cast<int64_t>(rows.size()), share.team);
+    const int64_t first = share.whole + mine.begin;
+    share.whole += static_cast<int64_t>(rows.size());
+    if (mine.size() == 0) return;
+    auto replay = buffer_.rows({rows.begin() + mine.begin, rows.begin() + mine.end});
     if (batch.features.defined()) {
       at::NoGradGuard no_grad;
       replay.features = model.encode_images(replay.pixels);
       replay.pixels = torch::Tensor();
     }
     if (batch.reference_image.defined()) add_reference(replay, model);
-    batch = join(batch, replay);
+    batch = share.positions.empty() ? replay : join(batch, replay);
+    for (const int64_t position : range(first, first + mine.size())) share.positions.push_back(position);
   }
 
   void after_stage(StageContext& stage) override {

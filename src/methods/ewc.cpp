@@ -1,5 +1,7 @@
 // Elastic Weight Consolidation (Kirkpatrick et al. 2017): L = L_task + lambda sum_i F_i (theta_i - theta_i^old)^2, no
 // factor 1/2, over the trained parameters. F is the mean squared gradient of the task loss over the finished stage.
+#include <algorithm>
+
 #include "base/error.h"
 #include "methods/method.h"
 #include "tensor/torch_compat.h"
@@ -38,7 +40,8 @@ class Ewc final : public Method {
 
   torch::Tensor loss(StepContext& step) override {
     if (!fisher_.defined() || lambda_ == 0) return {};
-    const auto penalty = (fisher_ * (flat(step.parameters) - anchor_).square()).sum() * lambda_;
+    const auto penalty =
+        scaled((fisher_ * (flat(step.parameters) - anchor_).square()).sum() * lambda_, step.share.process());
     step.log["ewc_loss"] = penalty.detach();
     return penalty;
   }
@@ -49,8 +52,9 @@ class Ewc final : public Method {
     std::vector<torch::Tensor> inputs;
     for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
     auto sum = torch::zeros_like(flat(stage.parameters)).detach();
-    int64_t blocks = 0;
-    for (int64_t begin = 0; begin < count; begin += block, ++blocks) {
+    const int64_t blocks = (count + block - 1) / block;
+    const auto mine = part_of(blocks, stage.team);
+    for (int64_t begin = mine.begin * block; begin < std::min(count, mine.end * block); begin += block) {
       const auto batch = stage.data.rows(range(begin, std::min(count, begin + block)));
       const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
       std::vector<torch::Tensor> parts;
@@ -59,6 +63,7 @@ class Ewc final : public Method {
         parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
       sum += at::cat(parts).square();
     }
+    stage.team.sum(sum);
     const auto fisher = sum / static_cast<double>(blocks);
     at::NoGradGuard no_grad;
     if (!fisher_.defined() || accumulate_ == Accumulate::latest)

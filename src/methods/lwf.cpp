@@ -38,7 +38,8 @@ class Lwf final : public Method {
     const auto p = (old / temperature_).softmax(-1);
     const auto log_p = (old / temperature_).log_softmax(-1);
     const auto log_q = (step.output.logits / temperature_).log_softmax(-1);
-    const auto divergence = (p * (log_p - log_q)).sum(-1).mean() * (weight_ * temperature_ * temperature_);
+    const auto divergence =
+        scaled((p * (log_p - log_q)).sum(-1).mean() * (weight_ * temperature_ * temperature_), step.share.answers);
     step.log["lwf_loss"] = divergence.detach();
     return divergence;
   }

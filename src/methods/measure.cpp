@@ -18,14 +18,17 @@ torch::Tensor row_weights(const Batch& batch, const Output& output) {
 }
 
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                         const Options& options, int64_t tap_layers) {
+                         const Options& options, int64_t tap_layers, const Team& team) {
   at::NoGradGuard no_grad;
   const size_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
   Want want;
   want.loss = false, want.pooled = true, want.tap_layers = tap_layers;
   std::vector<torch::Tensor> descriptor, map, entropy, embedding, posterior;
   std::unique_ptr<SpectralEncoder> encoder;
-  for (size_t begin = 0; begin < rows.size(); begin += kBlock) {
+  check(!rows.empty(), "there is no sample to measure spectra on");
+  const auto mine = part_of(static_cast<int64_t>((rows.size() + kBlock - 1) / kBlock), team);
+  const size_t end = std::min(rows.size(), static_cast<size_t>(mine.end) * kBlock);
+  for (size_t begin = static_cast<size_t>(mine.begin) * kBlock; begin < end; begin += kBlock) {
     const std::vector<int64_t> block(rows.begin() + static_cast<int64_t>(begin),
                                      rows.begin() + static_cast<int64_t>(std::min(rows.size(), begin + kBlock)));
     const auto batch = set.rows(block);
@@ -40,18 +43,20 @@ Measured measure_spectra(const Backbone& model, const SampleSet& set, const std:
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
     posterior.push_back(batch.posterior.cpu());
   }
-  check(!descriptor.empty(), "there is no sample to measure spectra on");
+  const auto all = [&](const std::vector<torch::Tensor>& blocks) {
+    return team.gather(blocks.empty() ? at::empty({0}, at::kFloat) : at::cat(blocks));
+  };
   Measured m;
-  m.descriptor = at::cat(descriptor), m.map = at::cat(map), m.entropy = at::cat(entropy);
-  m.embedding = at::cat(embedding), m.posterior = at::cat(posterior);
+  m.descriptor = all(descriptor), m.map = all(map), m.entropy = all(entropy);
+  m.embedding = all(embedding), m.posterior = all(posterior);
   m.radial = radial_part(m.descriptor, options.spectral), m.angular = angular_part(m.descriptor, options.spectral);
   return m;
 }
 
 StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
-                           const Options& options, int64_t tap_layers) {
+                           const Options& options, int64_t tap_layers, const Team& team) {
   const int64_t count = samples > 0 ? std::min(samples, set.size()) : set.size();
-  const auto m = measure_spectra(model, set, range(0, count), options, tap_layers);
+  const auto m = measure_spectra(model, set, range(0, count), options, tap_layers, team);
   StageMoments moments(options);
   moments.add(m.descriptor, m.angular, m.posterior, options.asr.spectrum == Spectrum::raw ? m.map : torch::Tensor(),
               stage - 1);

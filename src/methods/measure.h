@@ -5,6 +5,7 @@
 
 #include "backbones/backbone.h"
 #include "methods/sample_set.h"
+#include "methods/team.h"
 #include "spectral/memory.h"
 #include "spectral/options.h"
 
@@ -24,13 +25,13 @@ struct Measured {
   torch::Tensor posterior;                    // [N, skills]
 };
 
-// In evaluation mode, in blocks of a fixed size; everything returned on the CPU.
+// In evaluation mode, in blocks of a fixed size that the processes share out; everything returned on the CPU, for all.
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                         const Options& options, int64_t tap_layers);
+                         const Options& options, int64_t tap_layers, const Team& team);
 
 // The moments of a stage, from all of its data or the first `samples` of it (0: all).
 StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
-                           const Options& options, int64_t tap_layers);
+                           const Options& options, int64_t tap_layers, const Team& team);
 
 void visit_memory(PrototypeMemory& memory, StateVisitor& visitor);
 

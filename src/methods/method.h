@@ -14,6 +14,7 @@
 #include "backbones/backbone.h"
 #include "base/options.h"
 #include "methods/sample_set.h"
+#include "methods/team.h"
 #include "spectral/moments.h"
 #include "spectral/options.h"
 
@@ -49,11 +50,13 @@ struct StageContext {
   const NamedParameters& parameters;
   const SampleSet& data;                         // of this stage, gone afterwards
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
+  const Team& team;                              // all of its processes must end in the same state
 };
 
 struct StepContext {
   const NamedParameters& parameters;
   const Batch& batch;
+  const Share& share;  // how much of the whole batch this is: losses are this part's summand
   const Output& output;
   std::function<torch::Tensor(const Pass&)>
       logits;                                 // what is learnt from, under other experts: answer tokens or classes
@@ -72,7 +75,8 @@ class Method {
   virtual int64_t current_rows(int64_t batch, int /*stage*/) const { return batch; }  // the rest is replay
 
   virtual void before_stage(StageContext&) {}
-  virtual void mix_batch(Batch&, const Backbone&, uint64_t /*key*/) {}
+  // Adds to this process's part of a batch, and to `share` what the whole batch gained.
+  virtual void mix_batch(Batch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
   virtual torch::Tensor loss(StepContext&) { return {}; }  // undefined: nothing to add
   virtual void after_stage(StageContext&) {}
   virtual void state(StateVisitor&) {}

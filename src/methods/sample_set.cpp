@@ -144,18 +144,22 @@ void cache_features(SampleSet& set, const Backbone& model) {
   set.features = at::cat(blocks);
 }
 
-void cache_reference(SampleSet& set, const Backbone& model) {
+void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
   at::NoGradGuard no_grad;
   const int64_t kBlock = set.packer ? 16 : 128;
   Want want;
   want.loss = false, want.pooled = true;
   std::vector<torch::Tensor> image, text;
-  for (int64_t begin = 0; begin < set.size(); begin += kBlock) {
+  const auto mine = part_of((set.size() + kBlock - 1) / kBlock, team);
+  for (int64_t begin = mine.begin * kBlock; begin < std::min(set.size(), mine.end * kBlock); begin += kBlock) {
     const auto out =
         model.forward(set.rows(range(begin, std::min(set.size(), begin + kBlock))), Pass{0, nullptr}, want);
     image.push_back(out.image), text.push_back(out.text);
   }
-  set.reference_image = at::cat(image), set.reference_text = at::cat(text);
+  const auto all = [&](const std::vector<torch::Tensor>& blocks) {
+    return team.gather(blocks.empty() ? at::empty({0}, at::device(model.device()).dtype(at::kFloat)) : at::cat(blocks));
+  };
+  set.reference_image = all(image), set.reference_text = all(text);
 }
 
 Batch SampleSet::rows(const std::vector<int64_t>& index) const {
@@ -259,6 +263,13 @@ std::vector<int64_t> lengths_of(const torch::Tensor& mask) {
   if (!mask.defined()) return {};
   const auto sums = mask.sum(1).to(at::kCPU).contiguous();
   return {sums.data_ptr<int64_t>(), sums.data_ptr<int64_t>() + sums.numel()};
+}
+
+Batch padded(Batch batch, int64_t width) {
+  batch.ids = pad_to(batch.ids, width, WordTokenizer::kPadding), batch.mask = pad_to(batch.mask, width, 0);
+  batch.labels = pad_to(batch.labels, width, -1), batch.question = pad_to(batch.question, width, 0);
+  if (batch.functional.defined()) batch.functional = pad_to(batch.functional, width, 0);
+  return batch;
 }
 
 Batch join(const Batch& a, const Batch& b) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backbones/backbone.h"
+#include "methods/team.h"
 #include "streams/stream.h"
 
 namespace asr {
@@ -76,8 +77,8 @@ SampleSet packed_union(const std::vector<SampleSet>& sets);
 // Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches.
 void cache_features(SampleSet& set, const Backbone& model);
 
-// Embeddings of the base model, adapters off, for every sample; likewise in blocks of a fixed size.
-void cache_reference(SampleSet& set, const Backbone& model);
+// Embeddings of the base model, adapters off, for every sample; likewise in blocks, which the processes share out.
+void cache_reference(SampleSet& set, const Backbone& model, const Team& team);
 
 SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index);  // without cached features and references
 SampleSet concatenate(const std::vector<SampleSet>& sets);                  // features kept where all have them
@@ -88,6 +89,7 @@ std::vector<int64_t> lengths_of(const torch::Tensor& mask);
 
 // Two batches as one, padded to the longer.
 Batch join(const Batch& a, const Batch& b);
+Batch padded(Batch batch, int64_t width);  // its text padded to this many tokens
 
 std::vector<int64_t> range(int64_t begin, int64_t end);
 

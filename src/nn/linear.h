@@ -20,6 +20,9 @@ struct AdapterDropout {
   double probability = 0;
   uint64_t key = 0;
   uint64_t calls = 0;
+  // Where the samples of x stand in their batch, when it is spread over several processes; a sample then gets the mask
+  // it has in the whole batch. Empty: x is the whole batch.
+  std::vector<int64_t> positions = {};
 
   torch::Tensor operator()(const torch::Tensor& x);
 };

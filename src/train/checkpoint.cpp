@@ -55,7 +55,35 @@ Checkpoint load(const std::string& path) {
   return out;
 }
 
+// A list of names, types and shapes goes first, then the bytes of each tensor.
+nlohmann::json list_tensors(const NamedTensors& tensors) {
+  auto list = nlohmann::json::array();
+  for (const auto& [name, t] : tensors) list.push_back({name, static_cast<int>(t.scalar_type()), t.sizes().vec()});
+  return list;
+}
+
 }  // namespace
+
+std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, const Team& team) {
+  if (team.size() == 1 || !team.any(mine.has_value())) return mine;
+  std::vector<std::string> texts;
+  if (mine) texts = {mine->state.dump(), list_tensors(mine->tensors).dump()};
+  texts = team.gather_texts(texts);
+  Checkpoint out;
+  out.state = nlohmann::json::parse(texts.at(0));
+  size_t index = 0;
+  for (const auto& item : nlohmann::json::parse(texts.at(1))) {
+    auto bytes = at::empty({0}, at::kByte);
+    if (mine) bytes = mine->tensors[index].second.contiguous().flatten().view(at::kByte);
+    const auto shape = item[2].get<std::vector<int64_t>>();
+    const auto type = static_cast<at::ScalarType>(item[1].get<int>());
+    const auto all = team.gather(bytes);
+    out.tensors.emplace_back(item[0].get<std::string>(),
+                             all.numel() == 0 ? at::empty(shape, type) : all.view(type).view(shape));
+    ++index;
+  }
+  return out;
+}
 
 void make_folders(const std::string& path) {
   std::error_code error;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "methods/team.h"
 #include "tensor/tensor_io.h"
 
 namespace asr {
@@ -23,6 +24,9 @@ void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, in
 
 // The newest that is whole. Damaged ones are skipped with a warning that names them.
 std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder);
+
+// What process 0 has read, for all processes: the others need not see its disk.
+std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, const Team& team);
 
 void make_folders(const std::string& path);                     // like mkdir -p
 void remove_tree(const std::string& path);                      // a folder of ours and all in it

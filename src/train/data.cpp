@@ -90,7 +90,7 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
     if (!packed) cache_features(set, model_);
     place = sets_.emplace(key, std::move(set)).first;
   }
-  if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_);
+  if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_, team_);
   return place->second;
 }
 

@@ -18,8 +18,8 @@ std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, Skill
 
 class Data {
  public:
-  Data(const Stream& stream, const Backbone& model, const QuestionAnalyser& analyser)
-      : stream_(stream), model_(model), analyser_(analyser) {}
+  Data(const Stream& stream, const Backbone& model, const QuestionAnalyser& analyser, const Team& team)
+      : stream_(stream), model_(model), analyser_(analyser), team_(team) {}
 
   // `reference` also fills the embeddings of the base model.
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
@@ -32,6 +32,7 @@ class Data {
   const Stream& stream_;
   const Backbone& model_;
   const QuestionAnalyser& analyser_;
+  const Team& team_;
   std::map<std::pair<size_t, DataSplit>, SampleSet> sets_;
 };
 

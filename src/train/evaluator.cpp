@@ -33,14 +33,17 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
 }  // namespace
 
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
-                        int64_t batch) {
+                        int64_t batch, const Team& team) {
   TaskScore out;
   const auto rows = [&](int64_t begin) { return range(begin, std::min(set.size(), begin + batch)); };
-  for (int64_t begin = 0; begin < set.size(); begin += batch) {
+  const auto mine = part_of((set.size() + batch - 1) / batch, team);
+  const int64_t end = std::min(set.size(), mine.end * batch);
+  for (int64_t begin = mine.begin * batch; begin < end; begin += batch) {
     const auto block = set.rows(rows(begin));
-    if (begin + batch < set.size()) set.prefetch(rows(begin + batch));
+    if (begin + batch < end) set.prefetch(rows(begin + batch));
     for (auto& text : answer(model, head, block, set.answer_tokens)) out.texts.push_back(std::move(text));
   }
+  out.texts = team.gather_texts(out.texts);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references, set.texts[i].type});
@@ -79,12 +82,12 @@ torch::Tensor stacked(const std::vector<Measured>& parts, torch::Tensor Measured
 }
 
 Pooled measure_all(const Backbone& model, const std::vector<AnalysedTask>& tasks, const Options& options,
-                   int64_t samples, int64_t tap_layers) {
+                   int64_t samples, int64_t tap_layers, const Team& team) {
   std::vector<Measured> parts;
   Pooled out;
   for (size_t t = 0; t < tasks.size(); ++t) {
     const int64_t count = std::min(samples, tasks[t].set->size());
-    parts.push_back(measure_spectra(model, *tasks[t].set, range(0, count), options, tap_layers));
+    parts.push_back(measure_spectra(model, *tasks[t].set, range(0, count), options, tap_layers, team));
     const auto best = parts.back().posterior.argmax(1);
     for (int64_t i = 0; i < count; ++i) {
       out.skill.push_back(best[i].item<int64_t>()), out.task.push_back(static_cast<int64_t>(t));
@@ -181,8 +184,10 @@ std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& task
 }
 
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
-                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers) {
-  const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers);
+                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
+                    const Team& team) {
+  const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers, team);
+  if (!team.leads()) return;
   std::map<int64_t, std::vector<int64_t>> rows_of;
   for (size_t i = 0; i < pooled.skill.size(); ++i) rows_of[pooled.skill[i]].push_back(static_cast<int64_t>(i));
   const auto scores = skill_scores(tasks);

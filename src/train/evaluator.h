@@ -17,8 +17,9 @@ struct TaskScore {
   std::vector<double> per_sample;  // 0..1
 };
 
+// Blocks of `batch` samples are shared out over the processes; all of them get the whole result.
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
-                        int64_t batch);
+                        int64_t batch, const Team& team);
 
 void write_predictions(const std::string& path, const SampleSet& set, const TaskScore& score);
 
@@ -37,8 +38,10 @@ struct SkillScore {
 std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks);
 
 // Spectra, accuracy and embeddings per skill, distances of samples to their prototypes, and a few attention maps with
-// their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task.
+// their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task,
+// by all processes; the first one writes.
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
-                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers);
+                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
+                    const Team& team);
 
 }  // namespace asr

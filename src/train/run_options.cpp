@@ -30,7 +30,7 @@ void RunOptions::visit(OptionVisitor& v) {
   v("task_epochs", task_epochs,
     "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]; not joint");
   v("max_stage_steps", max_stage_steps, 0, 1000000000, "no stage takes more steps than this; 0: as its epochs say");
-  v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass");
+  v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass, over all processes");
   v("gradient_accumulation_steps", accumulation, 1, 100000, "forward passes a step");
   v("lr_scheduler_type", schedule, "cosine to 0 over a stage, or constant");
   v("warmup_ratio", warmup_ratio, 0, 1, "part of a stage's steps with a rising rate; 0: none");

@@ -1,5 +1,7 @@
 #include "train/runner.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -104,6 +106,22 @@ bool is_complete(const std::string& folder) {
   return metrics.is_object() && metrics.value("complete", false);
 }
 
+void begin_output(const RunRequest& request, const std::vector<RunKey>& keys, const json& fingerprint) {
+  for (const auto& key : keys)  // before anything is written
+    check(request.resume || !exists(key.folder), key.folder,
+          ": exists already; use --resume to go on with it, or another output_dir");
+  claim_folder(request, fingerprint);
+  write_file_atomically(request.config.run.output_dir + "/config.yaml", yaml_text(request.config.manifest()));
+}
+
+at::Device use_device(const std::string& name, int gpu) {
+  if (name == "cpu") return at::kCPU;
+  check(at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
+  c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);  // what is made without naming a device lands there too
+  return device;
+}
+
 void on_signal(int) {
   stop_requested = 1;
 }
@@ -129,11 +147,12 @@ std::string find_model(const std::string& name) {
 
 std::vector<std::string> run_all(const RunRequest& request) {
   const auto& config = request.config;
+  const Team alone;
+  const Team& team = request.team ? *request.team : alone;
   check(!config.run.output_dir.empty(), "output_dir is not set; say where the run is to be written");
   const auto path = find_model(config.run.model);
   auto model = load_backbone(path);
-  const at::Device device(config.run.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
+  const auto device = use_device(config.run.device, request.gpu);
   model->to(device);
   model->configure(config.run.backbone_options());
   const auto stream = make_stream(config.run.stream);
@@ -152,25 +171,24 @@ std::vector<std::string> run_all(const RunRequest& request) {
           printable(task.name), "' is scored by '", printable(task.metric), "', which is unknown",
           did_you_mean(task.metric, metrics));
   const auto keys = keys_of(config.run);
-  for (const auto& key : keys)  // before anything is written
-    check(request.resume || !exists(key.folder), key.folder,
-          ": exists already; use --resume to go on with it, or another output_dir");
-  claim_folder(request, fingerprint_of(request, *stream, path));
-  write_file_atomically(config.run.output_dir + "/config.yaml", yaml_text(config.manifest()));
+  if (team.leads()) begin_output(request, keys, fingerprint_of(request, *stream, path));
 
   const SignalGuard guard;
-  Data data(*stream, *model, *analyser);
+  Data data(*stream, *model, *analyser, team);
   std::vector<std::string> folders;
   for (const auto& key : keys) {
     folders.push_back(key.folder);
-    if (is_complete(key.folder)) {
+    if (team.any(team.leads() && is_complete(key.folder))) {
       log_info(cat(key.folder, ": is complete; nothing to do"));
       continue;
     }
-    make_folders(key.folder);
-    write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
-    Trainer(config, key, *model, data).run(request.resume);
+    if (team.leads()) {
+      make_folders(key.folder);
+      write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
+    }
+    Trainer(config, key, *model, data, team).run(request.resume);
   }
+  team.any(false);  // none goes while another is still at work
   return folders;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "methods/team.h"
 #include "train/run_options.h"
 
 namespace asr {
@@ -13,6 +14,9 @@ struct RunRequest {
   RunConfig config;
   bool resume = false;
   std::string version;  // of the program, for the fingerprint
+  // The processes that run it together, all with the same request but for the GPU of each. Null: this one alone.
+  const Team* team = nullptr;
+  int gpu = 0;
 };
 
 // Runs are done one after the other; those that are complete are skipped with --resume. Returns their folders.

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/random.h"
+#include "base/sha256.h"
 #include "skills/taxonomy.h"
 
 namespace asr {
@@ -27,33 +28,10 @@ std::vector<size_t> task_order(size_t tasks, int64_t order) {
   return out;
 }
 
-// Rows of a step: positions of a sequence that goes through a fresh permutation of the data in every epoch.
-std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, uint64_t seed, uint64_t stage) {
-  std::vector<int64_t> out, permutation;
-  int64_t epoch_of_permutation = -1;
-  for (int64_t p = first; p < first + count; ++p) {
-    const int64_t epoch = p / samples;
-    if (epoch != epoch_of_permutation) {
-      permutation = range(0, samples);
-      Random({seed, 0x54f1, stage, static_cast<uint64_t>(epoch)}).shuffle(permutation);
-      epoch_of_permutation = epoch;
-    }
-    out.push_back(permutation[static_cast<size_t>(p % samples)]);
-  }
-  return out;
-}
-
-std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
-  std::string out;
-  for (size_t i = 0; i < std::min<size_t>(rows.size(), 8); ++i)
-    out += (i ? ", " : "") + set.texts[static_cast<size_t>(rows[i])].id;
-  return rows.size() > 8 ? cat(out, " and ", rows.size() - 8, " more") : out;
-}
-
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data)
-    : config_(config), key_(key), model_(model), data_(data) {
+Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data, const Team& team)
+    : config_(config), key_(key), model_(model), data_(data), team_(team) {
   const auto& run = config_.run;
   order_ = task_order(data.stream().tasks().size(), key.order);
   for (const auto& site : model_.sites()) site.linear->experts.clear();
@@ -124,16 +102,6 @@ std::vector<Trainer::Phase> Trainer::stage_phases(int stage) const {
   return out;
 }
 
-// Rows of the sample set for a forward pass of a phase, counted from its beginning.
-std::vector<int64_t> Trainer::phase_rows(const Phase& phase, int64_t pass) const {
-  const int64_t each = rows_a_step(at_.stage);
-  const auto key = static_cast<uint64_t>(at_.stage) + (static_cast<uint64_t>(phase.number) << 32);
-  auto out = step_rows(pass * each, each, phase.samples, static_cast<uint64_t>(key_.seed), key);
-  if (!phase.rows.empty())
-    for (auto& row : out) row = phase.rows[static_cast<size_t>(row)];
-  return out;
-}
-
 const SampleSet& Trainer::stage_data(bool reference) {
   if (!methods_[0]->joint()) return data_.get(order_[static_cast<size_t>(at_.stage) - 1], DataSplit::train, reference);
   if (!union_) {
@@ -150,90 +118,9 @@ std::vector<torch::Tensor> Trainer::trained_tensors() {
   return out;
 }
 
-torch::Tensor Trainer::batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set,
-                                  int64_t step, int64_t micro, std::map<std::string, torch::Tensor>& terms) {
-  const auto& run = config_.run;
-  const auto wanted = needs();
-  AdapterDropout dropout{run.lora_dropout,
-                         Random({static_cast<uint64_t>(key_.seed), 0xd409, static_cast<uint64_t>(at_.stage),
-                                 static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
-                             .next()};
-  Pass pass;
-  pass.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
-  Want want;
-  want.tap_layers = wanted.tap ? run.tap_layers : 0, want.pooled = wanted.pooled, want.logits = wanted.logits;
-  want.state = head_.has_value(), want.loss = !head_;
-  auto out = model_.forward(batch, pass, want);
-  if (head_) {
-    check(batch.size() == static_cast<int64_t>(rows.size()), "head=answers cannot be combined with replay");
-    std::vector<std::string> answers;
-    for (const int64_t row : rows) answers.push_back(set.texts[static_cast<size_t>(row)].answer);
-    out.logits = head_->logits(out.state);
-    out.loss = at::cross_entropy_loss(out.logits, head_->targets(answers));
-  }
-  terms["task_loss"] = out.loss.detach();
-  auto total = out.loss;
-  const auto logits = [&](const Pass& other) {
-    Want only;
-    only.loss = false, only.logits = !head_, only.state = head_.has_value();
-    const auto result = model_.forward(batch, other, only);
-    return head_ ? head_->logits(result.state) : result.logits;
-  };
-  StepContext context{parameters_, batch, out, logits, terms};
-  for (auto& method : methods_) {
-    const auto extra = method->loss(context);
-    if (extra.defined()) total = total + extra;
-  }
-  return total;
-}
-
-double Trainer::train_step(const SampleSet& set, const Phase& phase) {
-  const auto& run = config_.run;
-  const int64_t step = at_.step, in_phase = step - phase.first, steps = phase.steps;
-  optimizer_->zero_grad();
-  std::map<std::string, torch::Tensor> terms;
-  double loss = 0;
-  for (int64_t micro = 0; micro < run.accumulation; ++micro) {
-    const int64_t now_at = in_phase * run.accumulation + micro;
-    const auto rows = phase_rows(phase, now_at);
-    // Only the paper's recipe augments; every pass over the data draws anew.
-    const auto augment = [&](int64_t pass) -> std::optional<uint64_t> {
-      if (run.recipe != Recipe::asr_paper) return std::nullopt;
-      return Random({static_cast<uint64_t>(key_.seed), 0xa496, static_cast<uint64_t>(at_.stage),
-                     static_cast<uint64_t>(phase.first * run.accumulation + pass)})
-          .next();
-    };
-    auto batch = set.training_rows(rows, augment(now_at));
-    for (int64_t ahead = now_at + 1; ahead <= std::min(now_at + run.workers, steps * run.accumulation - 1); ++ahead)
-      set.prefetch(phase_rows(phase, ahead), augment(ahead));
-    const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
-                                 static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
-                             .next();
-    for (auto& method : methods_) method->mix_batch(batch, model_, key);
-    const auto total = batch_loss(batch, rows, set, step, micro, terms);
-    const double value = total.item<double>();
-    if (!std::isfinite(value))
-      fail_system("the loss is ", value, " at step ", step + 1, " of stage ", at_.stage, ", batch of ",
-                  names_of(set, rows),
-                  "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
-    (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
-    loss += value / static_cast<double>(run.accumulation);
-  }
-  const auto norm = optimizer_->clip(run.max_grad_norm);
-  const auto warmup = static_cast<int64_t>(run.warmup_ratio * static_cast<double>(steps));
-  const double rate = run.schedule == Schedule::cosine ? cosine_rate(run.learning_rate, in_phase, steps, warmup)
-                      : in_phase < warmup
-                          ? run.learning_rate * static_cast<double>(in_phase + 1) / static_cast<double>(warmup)
-                          : run.learning_rate;
-  optimizer_->step(rate);
-  ++at_.global_step, ++at_.step;
-  if (at_.step % run.logging_steps == 0 || at_.step == phase.end())
-    log_step(phase, loss, rate, norm.item<double>(), terms);
-  return loss;
-}
-
 StageContext Trainer::stage_context(const SampleSet& set, std::function<const StageMoments&()> moments) {
-  return {at_.stage, static_cast<uint64_t>(key_.seed), config_.run.batch, model_, parameters_, set, std::move(moments)};
+  return {at_.stage, static_cast<uint64_t>(key_.seed), config_.run.batch, model_, parameters_, set, std::move(moments),
+          team_};
 }
 
 void Trainer::start_optimizer(const Phase& phase) {
@@ -256,27 +143,26 @@ void Trainer::train_stage() {
   for (auto& method : methods_) method->before_stage(context);
   const auto title = methods_[0]->joint() ? std::string("all tasks")
                                           : data_.stream().tasks()[order_[static_cast<size_t>(at_.stage) - 1]].name;
-  Progress progress(fmt::format("{} {}/{} {}", key_.label, at_.stage, stages(), title), steps);
-  if (at_.step > 0) progress.advance(at_.step);
+  std::optional<Progress> progress;
+  if (team_.leads()) progress.emplace(fmt::format("{} {}/{} {}", key_.label, at_.stage, stages(), title), steps);
+  if (progress && at_.step > 0) progress->advance(at_.step);
   start_seconds_ = now();
   auto phase = phases.begin();
   optimizer_.reset();
   while (at_.step < steps) {
     while (at_.step >= phase->end()) ++phase, optimizer_.reset();
     if (!optimizer_) start_optimizer(*phase);
-    const double loss = train_step(set, *phase);
-    progress.advance(1, fmt::format("{}loss {:.3f}", phase->name.empty() ? "" : phase->name + ", ", loss));
-    const auto& run = config_.run;
-    const bool due = (run.save_steps > 0 && at_.global_step % run.save_steps == 0) ||
-                     (run.save_minutes > 0 && now() - last_save_ > run.save_minutes * 60);
-    if (due || stop_requested) {
+    const auto done = train_step(set, *phase);
+    if (progress)
+      progress->advance(1, fmt::format("{}loss {:.3f}", phase->name.empty() ? "" : phase->name + ", ", done.loss));
+    if (done.save_due || done.stop) {
       at_.train_seconds += now() - start_seconds_, start_seconds_ = now();
       save();
     }
-    if (stop_requested) fail_system("stopped in stage ", at_.stage, " after step ", at_.step, "; go on with --resume");
+    if (done.stop) stopped(cat("in stage ", at_.stage, " after step ", at_.step));
   }
   at_.train_seconds += now() - start_seconds_;
-  progress.finish();
+  if (progress) progress->finish();
   at_.trained = true;
   save();  // the optimizer's moments are not needed any more
 }
@@ -287,26 +173,47 @@ void Trainer::finish_stage() {
   std::optional<StageMoments> measured;
   const auto moments = [&]() -> const StageMoments& {
     if (!measured)
-      measured =
-          stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options, config_.run.tap_layers);
+      measured = stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options,
+                               config_.run.tap_layers, team_);
     return *measured;
   };
   auto context = stage_context(set, moments);
   for (auto& method : methods_) method->after_stage(context);
   analysis_memory_.update(moments());
   optimizer_.reset();
+  check_same_state();
   at_.finish_seconds += now() - start;
+}
+
+// What every process holds must be the same to the last bit, or they would train different models from here on.
+void Trainer::check_same_state() {
+  if (team_.size() == 1) return;
+  Sha256 hash;
+  for (const auto& [name, tensor] : state_tensors()) hash.update(tensor.contiguous().data_ptr(), tensor.nbytes());
+  const auto all = team_.gather_texts({hash.hex()});
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      fail_system("after stage ", at_.stage, " process ", rank,
+                  " holds another state than process 0; "
+                  "the processes must run the same program on the same kind of device");
+}
+
+void Trainer::stopped(const std::string& where) {
+  team_.any(false);  // process 0 has written its checkpoint when all are here
+  fail_system("stopped ", where, "; go on with --resume");
 }
 
 void Trainer::run(bool resume) {
   for (int stage = 1; stage <= stages(); ++stage) total_steps_ += stage_phases(stage).back().end();
-  make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
-  if (resume)
-    if (auto checkpoint = load_latest_checkpoint(key_.folder + "/checkpoints")) restore(*checkpoint);
+  if (team_.leads()) make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
+  if (resume) {
+    auto checkpoint = team_.leads() ? load_latest_checkpoint(key_.folder + "/checkpoints") : std::nullopt;
+    if (auto all = shared_checkpoint(std::move(checkpoint), team_)) restore(*all);
+  }
   last_save_ = now();
   if (at_.rows.empty()) {
     log_bytes_ = 0;
-    write_file_atomically(key_.folder + "/log.jsonl", "");
+    if (team_.leads()) write_file_atomically(key_.folder + "/log.jsonl", "");
     evaluate();
     save();
   }
@@ -320,7 +227,7 @@ void Trainer::run(bool resume) {
     at_.trained = false, at_.step = 0;
     write_kept_state();
     save();
-    if (stop_requested && at_.stage < stages()) fail_system("stopped after stage ", at_.stage, "; go on with --resume");
+    if (team_.any(stop_requested && at_.stage < stages())) stopped(cat("after stage ", at_.stage));
   }
   write_results(true);
 }

@@ -30,7 +30,8 @@ struct RunKey {
 class Trainer {
  public:
   // `model` is the base; the run adds its adapters and takes them away again.
-  Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data);
+  // Every process of the team makes the same calls; its first one writes the files.
+  Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data, const Team& team);
   ~Trainer();
 
   // Trains, evaluates and writes everything of a run's folder. With `resume`, goes on from the newest checkpoint.
@@ -56,14 +57,26 @@ class Trainer {
     int64_t first = 0, steps = 0;  // steps of the stage before it, and its own
     int64_t end() const { return first + steps; }
   };
+  // What all processes know after a step.
+  struct StepDone {
+    double loss = 0;
+    bool stop = false, save_due = false;
+  };
+  using Terms = std::map<std::string, torch::Tensor>;
 
   void train_stage();
   void start_optimizer(const Phase& phase);
-  double train_step(const SampleSet& set, const Phase& phase);
-  std::vector<int64_t> phase_rows(const Phase& phase, int64_t pass) const;
-  torch::Tensor batch_loss(const Batch& batch, const std::vector<int64_t>& rows, const SampleSet& set, int64_t step,
-                           int64_t micro, std::map<std::string, torch::Tensor>& terms);
+  StepDone train_step(const SampleSet& set, const Phase& phase);
+  double train_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes, Terms& terms);
+  std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
+  void complete_share(Share& share, Batch& batch) const;
+  torch::Tensor batch_loss(const Batch& batch, const Share& share, const std::vector<int64_t>& rows,
+                           const SampleSet& set, int64_t step, int64_t micro, Terms& terms);
+  StepDone add_up(double loss, bool log_now, bool last_pass, Terms& terms);
+  bool splits_batches() const;
   void finish_stage();
+  void check_same_state();
+  [[noreturn]] void stopped(const std::string& where);
   void evaluate();
   void evaluate_novel(size_t position, const StreamTask& task);
   void log_skills(const std::vector<AnalysedTask>& analysed);
@@ -71,8 +84,7 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   void log(const nlohmann::json& line);
-  void log_step(const Phase& phase, double loss, double rate, double norm,
-                const std::map<std::string, torch::Tensor>& terms);
+  void log_step(const Phase& phase, double loss, double rate, double norm, const Terms& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
   NamedTensors state_tensors();
@@ -89,6 +101,8 @@ class Trainer {
   RunKey key_;
   Backbone& model_;
   Data& data_;
+  const Team& team_;
+  const Team alone_;           // for passes that one process runs as a whole
   std::vector<size_t> order_;  // tasks in the order trained
   std::vector<std::unique_ptr<Method>> methods_;
   NamedParameters parameters_;

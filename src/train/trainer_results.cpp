@@ -67,6 +67,7 @@ json number_or_null(double value) {
 }  // namespace
 
 void Trainer::log(const json& line) {
+  if (!team_.leads()) return;
   const auto text = line.dump() + "\n";
   std::ofstream file(key_.folder + "/log.jsonl", std::ios::app);
   file << text << std::flush;
@@ -74,8 +75,7 @@ void Trainer::log(const json& line) {
   log_bytes_ += static_cast<int64_t>(text.size());
 }
 
-void Trainer::log_step(const Phase& phase, double loss, double rate, double norm,
-                       const std::map<std::string, torch::Tensor>& terms) {
+void Trainer::log_step(const Phase& phase, double loss, double rate, double norm, const Terms& terms) {
   const int64_t total = total_steps_;
   const double seen = static_cast<double>(at_.step * rows_a_step(at_.stage) * config_.run.accumulation);
   const double elapsed = at_.train_seconds + now() - start_seconds_;
@@ -110,11 +110,13 @@ void Trainer::evaluate() {
     if (known && !known->texts.empty())
       scores.push_back(*known);
     else
-      scores.push_back(evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch));
+      scores.push_back(
+          evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch, team_));
     if (known) *known = scores.back();
     row.push_back(scores.back().score);
-    write_predictions(fmt::format("{}/predictions/stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, b + 1), set,
-                      scores.back());
+    if (team_.leads())
+      write_predictions(fmt::format("{}/predictions/stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, b + 1),
+                        set, scores.back());
     if (!all) evaluate_novel(b, task);
   }
   for (size_t b = 0; b < seen; ++b)
@@ -124,10 +126,9 @@ void Trainer::evaluate() {
   at_.rows.push_back(row);
   if (at_.stage > 0) {
     const auto folder = stage_folder(key_.folder, at_.stage);
-    make_folders(folder);
-    save_memory(folder + "/memory.safetensors", analysis_memory_);
+    if (team_.leads()) make_folders(folder), save_memory(folder + "/memory.safetensors", analysis_memory_);
     write_analysis(folder + "/analysis.safetensors", model_, analysed, analysis_memory_, config_.run.analysis_samples,
-                   config_.run.overlays, config_.run.tap_layers);
+                   config_.run.overlays, config_.run.tap_layers, team_);
     log_skills(analysed);
   }
   at_.eval_seconds += now() - start;
@@ -138,10 +139,12 @@ void Trainer::evaluate_novel(size_t position, const StreamTask& task) {
   double result = kNotAsked;
   if (task.novel) {
     const auto& set = data_.get(order_[position], DataSplit::novel);
-    const auto score = evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch);
-    write_predictions(
-        fmt::format("{}/predictions/novel-stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, position + 1), set,
-        score);
+    const auto score =
+        evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch, team_);
+    if (team_.leads())
+      write_predictions(
+          fmt::format("{}/predictions/novel-stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, position + 1), set,
+          score);
     result = score.score;
   }
   at_.novel.resize(static_cast<size_t>(at_.stage));
@@ -169,7 +172,7 @@ void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
                {"skill_forgetting", forgetting}};
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
-  if (at_.stage > 1) line["skill_drift"] = skill_drift(before, after);
+  if (at_.stage > 1 && team_.leads()) line["skill_drift"] = skill_drift(before, after);
   if (auto parts = part_accuracy(analysed); !parts.empty()) line["parts"] = std::move(parts);
   log(line);
 }
@@ -253,6 +256,7 @@ json skill_table(const std::map<std::string, std::vector<std::optional<double>>>
 }  // namespace
 
 void Trainer::write_results(bool complete) {
+  if (!team_.leads()) return;
   std::vector<std::string> tasks;
   for (const size_t task : order_) tasks.push_back(data_.stream().tasks()[task].name);
   const bool joint = methods_[0]->joint();
@@ -282,6 +286,7 @@ void Trainer::write_results(bool complete) {
         {"train_seconds", at_.train_seconds},
         {"finish_seconds", at_.finish_seconds},
         {"eval_seconds", at_.eval_seconds},
+        {"processes", team_.size()},
         {"stored_bytes", stored},
         {"adapter_parameters", adapter}}},
       {"skills", skill_table(at_.skills)},

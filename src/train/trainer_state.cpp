@@ -53,6 +53,7 @@ NamedTensors Trainer::state_tensors() {
 }
 
 void Trainer::save() {
+  if (!team_.leads()) return;
   Checkpoint checkpoint{state_tensors(), state_json()};
   auto kinds = nlohmann::json::object();
   for (const auto& item : kept_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
@@ -87,6 +88,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);
   visit_memory(analysis_memory_, analysis);
   if (at_.step > 0 && !at_.trained) restored_ = checkpoint;
+  if (!team_.leads()) return;
   // Lines that were logged after the checkpoint will be logged again.
   log_bytes_ = state.at("log_bytes");
   auto text = read_file(key_.folder + "/log.jsonl");
@@ -96,6 +98,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 }
 
 void Trainer::write_kept_state() {
+  if (!team_.leads()) return;
   nlohmann::json items = nlohmann::json::array();
   for (const auto& item : kept_items(key_.composition, methods_)) items.push_back(item.to_json());
   write_file_atomically(fmt::format("{}/stages/{:02d}/kept.json", key_.folder, at_.stage),

@@ -1,0 +1,277 @@
+#include "train/data_parallel.h"
+
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+// clang-format off: libtorch's headers are empty without these
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO
+#endif
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#ifdef ASR_NCCL
+#ifndef USE_C10D_NCCL
+#define USE_C10D_NCCL
+#endif
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+// clang-format on
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace asr {
+namespace {
+
+constexpr auto kMeet = std::chrono::minutes(5);       // for all processes to start
+constexpr auto kExchange = std::chrono::minutes(30);  // for the slowest to come: one may be writing a checkpoint
+constexpr auto kWaitForEnd = std::chrono::seconds(20);
+
+#if TORCH_VERSION_MAJOR >= 2
+using Group = c10d::Backend;
+#else
+using Group = c10d::ProcessGroup;
+#endif
+
+bool shares_gpus() {
+  const char* value = std::getenv("ASR_SHARE_GPU");
+  return value && std::string(value) == "1";
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// What every process says of its rows before it sends them.
+struct Header {
+  static constexpr int64_t kDims = 8, kSize = kDims + 3;
+  int64_t rows = 0, type = 0;
+  std::vector<int64_t> rest;  // shape of a row
+
+  torch::Tensor tensor(const torch::Tensor& t) const {
+    check(t.dim() >= 1 && t.dim() <= kDims, "rows of ", t.dim(), " dimensions cannot be gathered");
+    auto out = torch::zeros({kSize}, at::kLong);
+    int64_t* value = out.data_ptr<int64_t>();
+    value[0] = t.numel() == 0 ? 0 : t.size(0), value[1] = static_cast<int64_t>(t.scalar_type()), value[2] = t.dim() - 1;
+    for (int64_t i = 1; i < t.dim(); ++i) value[2 + i] = t.size(i);
+    return out;
+  }
+  explicit Header(const int64_t* value) : rows(value[0]), type(value[1]), rest(value + 3, value + 3 + value[2]) {}
+  Header() = default;
+};
+
+// An orderly end waits for what is under way; the other must not. Older versions of libtorch have neither.
+template <class AnyGroup>
+void leave([[maybe_unused]] AnyGroup& group, [[maybe_unused]] bool orderly) {
+  if constexpr (requires { group.shutdown(), group.abort(); }) {
+    if (orderly)
+      group.shutdown();
+    else
+      group.abort();
+  }
+}
+
+class Processes final : public Team {
+ public:
+  Processes(const Place& place, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<Group> group,
+            at::Device device)
+      : place_(place), store_(std::move(store)), group_(std::move(group)), device_(device) {}
+
+  ~Processes() override {
+#ifdef ASR_NCCL
+    try {
+      if (auto* nccl = dynamic_cast<c10d::ProcessGroupNCCL*>(group_.get()))
+        leave(*nccl, !failed_ && std::uncaught_exceptions() == 0);
+    } catch (const std::exception&) {  // nothing is left to be lost
+    }
+#endif
+  }
+
+  int64_t rank() const override {
+    return place_.rank;
+  }
+  int64_t size() const override {
+    return place_.size;
+  }
+
+  void sum(torch::Tensor& values) const override {
+    auto there = values.detach().to(device_).contiguous();
+    std::vector<torch::Tensor> list = {there};
+    finish([&] { return group_->allreduce(list); });
+    if (!there.is_same(values) && there.data_ptr() != values.data_ptr()) {
+      at::NoGradGuard no_grad;
+      values.copy_(there);
+    }
+  }
+
+  torch::Tensor gather(const torch::Tensor& rows) const override {
+    const auto headers = exchange(Header().tensor(rows)).cpu();  // [size, kSize]
+    std::vector<int64_t> counts;
+    Header known(headers.data_ptr<int64_t>());
+    int64_t most = 0;
+    for (int64_t r = 0; r < size(); ++r) {
+      const Header other(headers[r].data_ptr<int64_t>());
+      if (known.rows == 0 && other.rows > 0) known = other;
+      check(other.rows == 0 || (other.rest == known.rest && other.type == known.type), "process ", r,
+            " has rows of another shape than the others; this is a defect");
+      counts.push_back(other.rows), most = std::max(most, other.rows);
+    }
+    const auto type = static_cast<at::ScalarType>(known.type);
+    auto shape = known.rest;
+    shape.insert(shape.begin(), most);
+    if (most == 0) return rows.detach();
+    auto mine = torch::zeros(shape, rows.options().dtype(type).requires_grad(false));
+    const int64_t held = counts[static_cast<size_t>(rank())];
+    if (held > 0) mine.narrow(0, 0, held).copy_(rows.detach());
+    const auto all = exchange(mine);  // [size, most, ...]
+    std::vector<torch::Tensor> parts;
+    for (int64_t r = 0; r < size(); ++r) parts.push_back(all[r].narrow(0, 0, counts[static_cast<size_t>(r)]));
+    return at::cat(parts).to(rows.device());
+  }
+
+ private:
+  // The same shape from every process, stacked by rank. Bytes travel, so that any type can.
+  torch::Tensor exchange(const torch::Tensor& mine) const {
+    std::vector<torch::Tensor> in = {mine.to(device_).contiguous().flatten().view(at::kByte)};
+    std::vector<std::vector<torch::Tensor>> out(1);
+    for (int64_t r = 0; r < size(); ++r) out[0].push_back(at::empty_like(in[0]));
+    finish([&] { return group_->allgather(out, in); });
+    auto shape = mine.sizes().vec();
+    shape.insert(shape.begin(), size());
+    return at::stack(out[0]).flatten().view(mine.scalar_type()).view(shape);
+  }
+
+  template <class Start>
+  void finish(const Start& start) const {
+    try {
+      start()->wait();
+    } catch (const std::exception& error) {
+      failed_ = true;
+      // The launcher knows why a process is gone, says so and ends this one.
+      if (place_.started_by_us) std::this_thread::sleep_for(kWaitForEnd);
+      fail_system("process ", rank(), " of ", size(), " cannot reach the others (", printable(first_line(error.what())),
+                  "); look for the message of the one that stopped first, then go on with --resume");
+    }
+  }
+
+  Place place_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<Group> group_;
+  at::Device device_;  // where exchanged tensors lie
+  mutable bool failed_ = false;
+};
+
+int64_t number_of(const char* name, int64_t low, int64_t high, std::optional<int64_t> fallback = {}) {
+  const char* text = std::getenv(name);
+  if (!text && fallback) return *fallback;
+  check(text != nullptr, name,
+        " is not set; a launcher of several processes sets RANK, WORLD_SIZE, MASTER_ADDR and "
+        "MASTER_PORT for each (or use --processes)");
+  int64_t value = 0;
+  check(parse_int(text, value) && value >= low && value <= high, name, "='", printable(text),
+        "': must be a number from ", low, " to ", high);
+  return value;
+}
+
+c10::intrusive_ptr<Group> gloo_group(const Place& place, const c10::intrusive_ptr<c10d::Store>& store) {
+  using Gloo = c10d::ProcessGroupGloo;
+  auto options = Gloo::Options::create(kExchange);
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  options->devices = {interface                        ? Gloo::createDeviceForInterface(interface)
+                      : place.local_size == place.size ? Gloo::createDeviceForHostname("127.0.0.1")
+                                                       : Gloo::createDefaultDevice()};
+  return c10::make_intrusive<Gloo>(store, static_cast<int>(place.rank), static_cast<int>(place.size), options);
+}
+
+c10::intrusive_ptr<Group> nccl_group([[maybe_unused]] const Place& place,
+                                     [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store) {
+#ifdef ASR_NCCL
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = kExchange;
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(place.rank), static_cast<int>(place.size),
+                                                     options);
+#else
+  fail("device=cuda over several processes: this build has no NCCL; build where nccl.h is installed");
+#endif
+}
+
+}  // namespace
+
+std::optional<Place> place_from_environment() {
+  if (!std::getenv("RANK") && !std::getenv("WORLD_SIZE")) return std::nullopt;
+  Place place;
+  place.size = number_of("WORLD_SIZE", 1, 100000);
+  place.rank = number_of("RANK", 0, place.size - 1);
+  place.local_rank = number_of("LOCAL_RANK", 0, place.size - 1, 0);
+  place.local_size = number_of("LOCAL_WORLD_SIZE", 1, place.size, 1);
+  place.port = static_cast<uint16_t>(number_of("MASTER_PORT", 1, 65535));
+  const char* address = std::getenv("MASTER_ADDR");
+  check(address && *address, "MASTER_ADDR is not set; a launcher of several processes names the machine of process 0");
+  place.address = address;
+  place.started_by_us = std::getenv("ASR_LAUNCHER") != nullptr;
+  return place;
+}
+
+void check_gpus(int64_t processes) {
+  const auto count = static_cast<int64_t>(torch::cuda::device_count());
+  check(count > 0, "device=cuda: this build or machine has none; use device=cpu");
+  check(processes <= count || shares_gpus(), "device=cuda: ", processes, " processes on this machine, but it has ",
+        count, count == 1 ? " GPU" : " GPUs", "; use --processes ", count);
+}
+
+int gpu_of(const Place& place) {
+  check_gpus(place.local_rank + 1);
+  return static_cast<int>(place.local_rank % static_cast<int64_t>(torch::cuda::device_count()));
+}
+
+std::unique_ptr<Team> join_team(const Place& place, at::Device device) {
+  const bool nccl = device.is_cuda() && !shares_gpus();
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.isServer = place.rank == 0 && !place.started_by_us;
+  options.waitWorkers = false;
+  options.timeout = kMeet;
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+    auto group = nccl ? nccl_group(place, store) : gloo_group(place, store);
+    auto team = std::make_unique<Processes>(place, store, group, nccl ? device : at::Device(at::kCPU));
+    team->any(false);
+    return team;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (place.started_by_us) std::this_thread::sleep_for(kWaitForEnd);
+    fail_system("process ", place.rank, " of ", place.size, " cannot meet the others at ", printable(place.address),
+                ":", place.port, " (", printable(first_line(error.what())), "); are all ", place.size,
+                " started, and is MASTER_ADDR the machine of process 0?");
+  }
+}
+
+struct Meeting::Inside {
+  c10::intrusive_ptr<c10d::TCPStore> store;
+};
+
+Meeting::Meeting() : inside_(std::make_unique<Inside>()) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;  // any that is free
+  options.isServer = true;
+  options.waitWorkers = false;
+  try {
+    inside_->store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  } catch (const std::exception& error) {
+    fail_system("no port can be opened for the processes to meet (", printable(first_line(error.what())), ")");
+  }
+}
+
+Meeting::~Meeting() = default;
+
+uint16_t Meeting::port() const {
+  return inside_->store->getPort();
+}
+
+}  // namespace asr

@@ -1,0 +1,307 @@
+// asr run --processes: the same run as with one process, and an orderly end whatever happens to one of them.
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "tensor/tensor_io.h"
+#include "tests/support/program.h"
+#include "tests/train/run_support.h"
+#include "train/checkpoint.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+std::string write_config(const TemporaryFolder& folder, const std::string& name, const Settings& settings) {
+  auto list = small_run(folder / "model", folder / name, "vanilla");
+  for (const auto& [key, value] : settings) list.push_back({key, value, "test"});
+  std::map<std::string, std::string> last;
+  for (const auto& a : list) last[a.key] = a.value;
+  std::string yaml;
+  for (const auto& [key, value] : last) yaml += key + ": " + value + "\n";
+  const auto path = folder / (name + ".yaml");
+  write_text(path, yaml);
+  return path;
+}
+
+// The same settings with one process and with several; returns both folders.
+std::pair<std::string, std::string> run_both(const TemporaryFolder& folder, Settings settings, int processes) {
+  const auto one = run_program({"run", write_config(folder, "one", settings), "--threads", "1"});
+  EXPECT_EQ(one.status, 0) << one.error;
+  const auto many = run_program(
+      {"run", write_config(folder, "many", settings), "--threads", "1", "--processes", std::to_string(processes)});
+  EXPECT_EQ(many.status, 0) << many.error;
+  EXPECT_EQ(std::count(many.out.begin(), many.out.end(), '\n'), std::count(one.out.begin(), one.out.end(), '\n'));
+  return {folder / "one", folder / "many"};
+}
+
+std::vector<nlohmann::json> log_of(const std::string& run) {
+  std::vector<nlohmann::json> out;
+  std::ifstream in(run + "/log.jsonl");
+  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+// Every logged number, the score matrix and the final adapters.
+void expect_close_runs(const std::string& a, const std::string& b, double tolerance) {
+  const auto first = log_of(a), second = log_of(b);
+  ASSERT_EQ(first.size(), second.size()) << a;
+  ASSERT_GT(first.size(), 3u) << a;
+  for (size_t i = 0; i < first.size(); ++i)
+    for (const auto& [key, value] : first[i].items()) {
+      if (!value.is_number() || key == "elapsed_time" || key == "remaining_time") continue;
+      ASSERT_TRUE(second[i].contains(key)) << a << " " << key;
+      const double x = value.get<double>(), y = second[i][key].get<double>();
+      EXPECT_NEAR(x, y, tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
+    }
+  EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
+  const auto x = read_safetensors(a + "/adapter/adapter_model.safetensors"),
+             y = read_safetensors(b + "/adapter/adapter_model.safetensors");
+  ASSERT_EQ(x.tensors.size(), y.tensors.size());
+  for (const auto& view : x.tensors) {
+    const auto p = load_tensor(x, view.name), q = load_tensor(y, view.name);
+    EXPECT_LT((p - q).abs().max().item<double>(), 10 * tolerance) << view.name;
+  }
+  const auto m = read_safetensors(a + "/memory.safetensors"), n = read_safetensors(b + "/memory.safetensors");
+  EXPECT_TRUE(load_tensor(m, "mean").allclose(load_tensor(n, "mean"), 1e-3, 1e-4));
+  EXPECT_TRUE(load_index(m, "count").equal(load_index(n, "count")));
+}
+
+TEST(Processes, TwoDoWhatOneDoes) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto [one, two] = run_both(folder, {{"method", "[vanilla, ewc, lwf, er, asr, asr+er+lwf]"}}, 2);
+  for (const char* method : {"vanilla", "ewc", "lwf", "er", "asr", "asr+er+lwf"})
+    expect_close_runs(one + "/" + method, two + "/" + method, 2e-4);
+  EXPECT_EQ(run_program({"audit", two + "/asr", "--samples", "24"}).status, 0);
+  const auto metrics = nlohmann::json::parse(read_text(two + "/asr/metrics.json"));
+  EXPECT_EQ(metrics["cost"]["processes"].get<int>(), 2);
+}
+
+class Uneven : public ::testing::TestWithParam<std::pair<int, Settings>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Batches, Uneven,
+    ::testing::Values(
+        std::pair<int, Settings>(2, {{"per_device_train_batch_size", "5"},
+                                     {"stream.train", "23"},
+                                     {"stream.val", "7"},
+                                     {"per_device_eval_batch_size", "3"}}),
+        std::pair<int, Settings>(3, {{"per_device_train_batch_size", "2"}, {"stream.train", "5"}, {"stream.val", "2"}}),
+        std::pair<int, Settings>(2, {{"gradient_accumulation_steps", "2"}, {"per_device_train_batch_size", "3"}}),
+        std::pair<int, Settings>(2, {{"gradient_accumulation_steps", "3"}, {"per_device_train_batch_size", "3"}}),
+        std::pair<int, Settings>(2, {{"head", "answers"}, {"method", "asr+lwf"}})),
+    [](const auto& entry) { return "Case" + std::to_string(entry.index); });
+
+TEST_P(Uneven, NoSampleIsLostOrCountedTwice) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  Settings settings = {{"method", "asr+er"}, {"stream.tasks", "2"}};
+  for (const auto& setting : GetParam().second) settings.push_back(setting);
+  const auto [one, many] = run_both(folder, settings, GetParam().first);
+  std::string method;
+  for (const auto& [key, value] : settings)
+    if (key == "method") method = value;
+  expect_close_runs(one + "/" + method, many + "/" + method, 2e-4);
+}
+
+pid_t start_program(const std::vector<std::string>& arguments, const std::string& errors,
+                    const std::vector<std::pair<std::string, std::string>>& environment = {}) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  dup2(open("/dev/null", O_WRONLY), 1);
+  dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
+  for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
+  list.push_back(nullptr);
+  execv(ASR_PROGRAM, list.data());
+  _exit(127);
+}
+
+bool wait_until(const std::function<bool()>& done, int seconds) {
+  for (int i = 0; i < seconds * 50; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::ifstream in(cat("/proc/", parent, "/task/", parent, "/children"));
+  std::vector<pid_t> out;
+  for (pid_t pid; in >> pid;) out.push_back(pid);
+  return out;
+}
+
+bool alive(pid_t pid) {
+  std::ifstream in(cat("/proc/", pid, "/stat"));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  return !text.empty() && text.find(") Z ") == std::string::npos;
+}
+
+int status_of(pid_t child) {
+  int status = 0;
+  const bool ended = wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, 120);
+  EXPECT_TRUE(ended) << "the command hangs";
+  if (!ended) kill(child, SIGKILL), waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// A long run of two processes that has begun to train.
+struct LongRun {
+  TemporaryFolder folder;
+  std::string config;
+  pid_t command = -1;
+  std::vector<pid_t> copies;
+
+  LongRun() {
+    write_small_model(folder / "model");
+    config =
+        write_config(folder, "out", {{"num_train_epochs", "5000"}, {"save_steps", "3"}, {"save_total_limit", "3"}});
+    command = start_program({"run", config, "--threads", "1", "--processes", "2"}, folder / "error");
+    EXPECT_TRUE(wait_until([&] { return list_folder((folder / "out") + "/vanilla/checkpoints").size() >= 3; }, 120))
+        << error();
+    copies = children_of(command);
+    EXPECT_EQ(copies.size(), 2u);
+  }
+  std::string error() const { return read_text(folder / "error"); }
+  bool none_left() const {
+    return wait_until([&] { return !alive(copies[0]) && !alive(copies[1]); }, 20);
+  }
+};
+
+TEST(Processes, WhenOneDiesAllEndWithOneLine) {
+  for (const size_t victim : {0u, 1u}) {
+    LongRun run;
+    ASSERT_EQ(run.copies.size(), 2u);
+    kill(run.copies[victim], SIGKILL);
+    EXPECT_EQ(status_of(run.command), 1);
+    EXPECT_CONTAINS(run.error(), cat("process ", victim, " of 2 was ended by signal 9"));
+    EXPECT_CONTAINS(run.error(), "go on with --resume");
+    EXPECT_EQ(run.error().find("cannot reach"), std::string::npos) << run.error();
+    EXPECT_TRUE(run.none_left());
+  }
+}
+
+TEST(Processes, WhenTheCommandDiesNoneStays) {
+  LongRun run;
+  ASSERT_EQ(run.copies.size(), 2u);
+  kill(run.command, SIGKILL);
+  waitpid(run.command, nullptr, 0);
+  EXPECT_TRUE(run.none_left());
+}
+
+TEST(Processes, ASignalSavesAndStopsAll) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    LongRun run;
+    ASSERT_EQ(run.copies.size(), 2u);
+    kill(run.command, number);
+    EXPECT_EQ(status_of(run.command), 1);
+    EXPECT_CONTAINS(run.error(), "go on with --resume");
+    EXPECT_EQ(run.error().find("process "), std::string::npos) << run.error();
+    EXPECT_TRUE(run.none_left());
+  }
+}
+
+TEST(Processes, KilledAndResumedItEndsInTheSameBits) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const Settings settings = {{"method", "asr+er"}, {"save_steps", "1"}};
+  const auto straight = write_config(folder, "straight", settings), killed = write_config(folder, "killed", settings);
+  const auto whole = run_program({"run", straight, "--threads", "1", "--processes", "2"});
+  ASSERT_EQ(whole.status, 0) << whole.error;
+  int kills = 0;
+  for (size_t wanted : {2u, 5u}) {  // lines of the log: in the first and in the second stage
+    const auto child =
+        start_program({"run", killed, "--threads", "1", "--processes", "2", "--resume"}, folder / "error");
+    const auto log = (folder / "killed") + "/asr+er/log.jsonl";
+    const bool there = wait_until(
+        [&] {
+          const auto text = read_text(log);
+          return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) >= wanted;
+        },
+        120);
+    EXPECT_TRUE(there);
+    const auto copies = children_of(child);
+    if (copies.size() == 2) kill(copies[1], SIGKILL), ++kills;
+    status_of(child);
+  }
+  EXPECT_EQ(kills, 2);
+  const auto last = run_program({"run", killed, "--threads", "1", "--processes", "2", "--resume"});
+  ASSERT_EQ(last.status, 0) << last.error;
+  expect_same_run((folder / "straight") + "/asr+er", (folder / "killed") + "/asr+er");
+}
+
+TEST(Processes, AnotherNumberOfProcessesMayGoOn) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto whole = run_program({"run", write_config(folder, "one", {{"method", "ewc"}}), "--threads", "1"});
+  ASSERT_EQ(whole.status, 0) << whole.error;
+  const auto config = write_config(folder, "changed", {{"method", "ewc"}, {"save_steps", "1"}});
+  const auto child = start_program({"run", config, "--threads", "1"}, folder / "error");
+  wait_until([&] { return log_of((folder / "changed") + "/ewc").size() >= 2; }, 120);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const auto rest = run_program({"run", config, "--threads", "1", "--processes", "2", "--resume"});
+  ASSERT_EQ(rest.status, 0) << rest.error;
+  expect_close_runs((folder / "one") + "/ewc", (folder / "changed") + "/ewc", 2e-4);
+}
+
+uint16_t free_port() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET, address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bind(s, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(s, reinterpret_cast<sockaddr*>(&address), &size);
+  close(s);
+  return ntohs(address.sin_port);
+}
+
+TEST(Processes, AnotherLauncherMayStartThem) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto config = write_config(folder, "out", {{"stream.tasks", "1"}});
+  const auto port = std::to_string(free_port());
+  std::vector<pid_t> both;
+  for (const char* rank : {"0", "1"})
+    both.push_back(start_program({"run", config, "--threads", "1"}, folder / (std::string("error") + rank),
+                                 {{"RANK", rank},
+                                  {"WORLD_SIZE", "2"},
+                                  {"LOCAL_RANK", rank},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", "127.0.0.1"},
+                                  {"MASTER_PORT", port}}));
+  EXPECT_EQ(status_of(both[0]), 0) << read_text(folder / "error0");
+  EXPECT_EQ(status_of(both[1]), 0) << read_text(folder / "error1");
+  EXPECT_EQ(read_text(folder / "error1"), "");
+  EXPECT_TRUE(fs::exists((folder / "out") + "/vanilla/metrics.json"));
+}
+
+TEST(Processes, BadInputIsOneClearLine) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto config = write_config(folder, "out", {});
+  expect_refused({"run", config, "--processes", "0"}, "--processes");
+  expect_refused({"run", config, "--processes", "2", "--set", "learning_rte=1"}, "did you mean 'learning_rate'");
+  // Found by every process, said once.
+  expect_refused({"run", config, "--processes", "2", "--set", "model_name_or_path=tiny-XXL"}, "tiny-XXL");
+  fs::create_directory(folder / "out");
+  write_text(folder / "out/thesis.tex", "years of work");
+  expect_refused({"run", config, "--processes", "2"}, "is not empty and no run of ours");  // found by the first alone
+  setenv("RANK", "0", 1), setenv("WORLD_SIZE", "2", 1), setenv("MASTER_ADDR", "localhost", 1);
+  setenv("MASTER_PORT", "29500", 1);
+  expect_refused({"run", config, "--processes", "2"}, "a launcher has started several already");
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
+}
+
+}  // namespace
+}  // namespace asr
