@@ -1,11 +1,13 @@
 # Thin front to CMake: each target alone does all the set-up it needs.
 #   make            build build/asr
-#   make test       build, run every test, then the parsers' tests under the sanitizers
-#   make test-asan  only the latter
+#   make test       build, the torch-free tests under the sanitizers, then every test
+#   make test-asan  only those under the sanitizers
 #   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast: under 90 s)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the README's speed table
 #   make format     clang-format over src, tests and bench
+#   make clean      remove the build folders
+#   make help       this list
 
 PRESET ?= release
 FUZZ_SECONDS ?= 60
@@ -18,23 +20,30 @@ ifdef ASR_TORCH_FROM_PYTHON
 CMAKE_ARGS += -DASR_TORCH_FROM_PYTHON=$(ASR_TORCH_FROM_PYTHON)
 endif
 
-.PHONY: all setup build test test-asan demo fuzz bench format clean
+.PHONY: all help setup build test test-asan demo fuzz bench format clean
 
 all: build
+
+help:
+	@sed -n 's/^#   //p' Makefile
 
 setup:
 	@tools/setup.sh build
 
 build: setup
+	@echo "== building ($(PRESET))"
 	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset $(PRESET)
 
 test: build test-asan
+	@echo "== tests ($(PRESET))"
 	@ctest --preset $(PRESET) -j $(JOBS)
 
 test-asan: setup
+	@echo "== building the torch-free folders with the sanitizers"
 	@cmake --preset asan --log-level=WARNING
 	@cmake --build --preset asan
+	@echo "== their tests under the sanitizers"
 	@ctest --preset asan -j $(JOBS)
 
 demo: build

@@ -244,10 +244,6 @@ void read_csv(Lines& lines) {
   }
 }
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
 void read_records(const std::string& path, const FileRecordUse& use, const BadLine& bad, const BytesRead& progress) {

@@ -7,10 +7,6 @@
 namespace asr {
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
 std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames) {
