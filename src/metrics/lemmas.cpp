@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "metrics/porter.h"
+#include "metrics/words.h"
 
 namespace asr {
 namespace {
