@@ -5,9 +5,6 @@
 #include "tensor/tensor_io.h"
 
 namespace asr {
-namespace {
-
-}  // namespace
 
 std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames) {
   for (const auto& [from, to] : renames)
