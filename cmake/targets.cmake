@@ -7,7 +7,7 @@ if(ASR_HAVE_DANGLING_REFERENCE)
   list(APPEND ASR_WARNINGS -Wno-dangling-reference)  # g++ 13 takes every `const auto& x = f("text")` for one
 endif()
 
-# Half of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
+# Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
 # their unnamed namespace, so names in it must be unique in a folder; folders whose files repeat them say ALONE.
 function(asr_batches target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
