@@ -1,12 +1,14 @@
 # Thin front to CMake: each target alone does all the set-up it needs.
 #   make            build build/asr
-#   make test       build, run every test, then the parsers' tests under the sanitizers
-#   make test-asan  only the latter
+#   make test       build, the torch-free tests under the sanitizers, then every test
+#   make test-asan  only those under the sanitizers
 #   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast: under 90 s)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the README's speed table
 #   make ASR_FFMPEG=1   with videos, through FFmpeg's libraries; ASR_FFMPEG=0 switches it off again
 #   make format     clang-format over src, tests and bench
+#   make clean      remove the build folders
+#   make help       this list
 
 PRESET ?= release
 FUZZ_SECONDS ?= 60
@@ -23,23 +25,30 @@ CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
 endif
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
-.PHONY: all setup build test test-asan demo fuzz bench format clean
+.PHONY: all help setup build test test-asan demo fuzz bench format clean
 
 all: build
+
+help:
+	@sed -n 's/^#   //p' Makefile
 
 setup:
 	@tools/setup.sh $(SETUP)
 
 build: setup
+	@echo "== building ($(PRESET))"
 	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset $(PRESET)
 
 test: build test-asan
+	@echo "== tests ($(PRESET))"
 	@ctest --preset $(PRESET) -j $(JOBS)
 
 test-asan: setup
+	@echo "== building the torch-free folders with the sanitizers"
 	@cmake --preset asan --log-level=WARNING
 	@cmake --build --preset asan
+	@echo "== their tests under the sanitizers"
 	@ctest --preset asan -j $(JOBS)
 
 demo: build

@@ -7,6 +7,15 @@ if(ASR_HAVE_DANGLING_REFERENCE)
   list(APPEND ASR_WARNINGS -Wno-dangling-reference)  # g++ 13 takes every `const auto& x = f("text")` for one
 endif()
 
+# Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
+# their unnamed namespace, so names in it must be unique in a folder; folders whose files repeat them say ALONE.
+function(asr_batches target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(ASR_UNITY)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes what is not the batch itself for a header
+  endif()
+endfunction()
+
 # The torch-free folders are C++17, so that clang's fuzzers can parse them too. WITHOUT names a subfolder that is a
 # library of its own.
 function(asr_plain_library folder)
@@ -20,11 +29,12 @@ function(asr_plain_library folder)
   target_compile_options(asr_${folder} PRIVATE ${ASR_WARNINGS})
   target_include_directories(asr_${folder} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
+  asr_batches(asr_${folder})
 endfunction()
 
 # A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file.
 function(asr_torch_library folder)
-  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "ALONE" "WITHOUT" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
   if(arg_WITHOUT)
     list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/${folder}/${arg_WITHOUT})
@@ -33,4 +43,7 @@ function(asr_torch_library folder)
   add_library(asr_${name} STATIC ${sources})
   asr_use_torch(asr_${name})
   target_link_libraries(asr_${name} PUBLIC ${arg_DEPENDS})
+  if(NOT arg_ALONE)
+    asr_batches(asr_${name})
+  endif()
 endfunction()

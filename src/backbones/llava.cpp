@@ -9,7 +9,7 @@ namespace asr {
 namespace {
 
 // From the names of older checkpoints to those of the model's parts today, which adapters are named by.
-const PretrainedBackbone::Renames kRenames = {
+const PretrainedBackbone::Renames kLlavaRenames = {
     {"model.vision_tower.vision_model.", "model.vision_tower."},
     {"vision_tower.vision_model.", "model.vision_tower."},
     {"vision_tower.", "model.vision_tower."},
@@ -20,10 +20,10 @@ const PretrainedBackbone::Renames kRenames = {
 
 class Llava final : public PretrainedBackbone {
  public:
-  explicit Llava(const ModelFolder& folder) : PretrainedBackbone(folder, kRenames) {
+  explicit Llava(const ModelFolder& folder) : PretrainedBackbone(folder, kLlavaRenames) {
     const auto& c = folder.config;
     const auto& path = folder.config_path;
-    Weights weights(folder.path, kRenames);
+    Weights weights(folder.path, kLlavaRenames);
     vision_ = ClipVit(c, weights.below("model.vision_tower."));
     load_text(weights);
     const bool bias = ModelConfig(c, path).flag("multimodal_projector_bias", true);

@@ -10,7 +10,7 @@
 namespace asr {
 namespace {
 
-const PretrainedBackbone::Renames kRenames = {
+const PretrainedBackbone::Renames kQwenRenames = {
     {"model.visual.", "model.visual."},
     {"model.language_model.", "model.language_model."},
     {"visual.", "model.visual."},
@@ -19,10 +19,10 @@ const PretrainedBackbone::Renames kRenames = {
 
 class Qwen25Vl final : public PretrainedBackbone {
  public:
-  explicit Qwen25Vl(const ModelFolder& folder) : PretrainedBackbone(folder, kRenames) {
+  explicit Qwen25Vl(const ModelFolder& folder) : PretrainedBackbone(folder, kQwenRenames) {
     const auto& c = folder.config;
     const auto& path = folder.config_path;
-    Weights weights(folder.path, kRenames);
+    Weights weights(folder.path, kQwenRenames);
     vision_ = QwenVit(c, weights.below("model.visual."));
     load_text(weights);
     weights.finish();

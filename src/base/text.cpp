@@ -40,6 +40,10 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   return "; known: " + join(candidates, ", ");
 }
 
+bool ends_with(const std::string& text, const std::string& ending) {
+  return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+}
+
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);

@@ -13,6 +13,10 @@ int edit_distance(const std::string& a, const std::string& b);
 // "; did you mean 'x'?" for the nearest candidate, or "; known: a, b, c" when none is near.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates);
 
+bool ends_with(const std::string& text, const std::string& ending);
+inline bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 std::string trimmed(const std::string& text);  // without spaces, tabs and line ends at both sides
 std::string join(const std::vector<std::string>& parts, const std::string& separator);
 std::string human_bytes(double bytes);

@@ -265,10 +265,6 @@ void read_csv(Lines& lines) {
   }
 }
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // The first line that is not blank, and the first character of the next such; what is too long is cut.
 struct Beginning {
   std::string line;

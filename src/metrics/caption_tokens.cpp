@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "metrics/words.h"
 
 namespace asr {
@@ -13,10 +14,6 @@ using Tokens = std::vector<std::string>;
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || static_cast<unsigned char>(c) >= 0x80;
 }
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // Quotation marks and dashes of typography as the treebank writes them.
 std::string plain_marks(const std::string& text) {
   std::string out;
@@ -60,10 +57,6 @@ bool joins(const std::string& s, size_t i) {
   return std::strchr(",:", s[i]) && is_digit(before) && is_digit(after);
 }
 
-bool ends_with(const std::string& word, const std::string& ending) {
-  return word.size() > ending.size() && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
-}
-
 // Contractions fall in two, as in the treebank: do n't, man 's, can not, gon na.
 void add_word(Tokens& out, const std::string& word) {
   static const char* const fused[][2] = {{"can", "not"}, {"gon", "na"}, {"got", "ta"},
@@ -71,7 +64,7 @@ void add_word(Tokens& out, const std::string& word) {
   for (const auto& pair : fused)
     if (word == std::string(pair[0]) + pair[1]) return out.push_back(pair[0]), out.push_back(pair[1]);
   for (const char* ending : {"n't", "'s", "'m", "'d", "'ll", "'re", "'ve"})
-    if (ends_with(word, ending)) {
+    if (has_ending(word, ending)) {
       out.push_back(word.substr(0, word.size() - std::strlen(ending)));
       return out.push_back(ending);
     }

@@ -18,10 +18,6 @@ namespace {
 using Box = std::array<double, 4>;
 using Reader = std::optional<Box> (*)(const std::string&);
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // The decimal number at `place`, which moves past it. Digits inside a word such as "x1" are no number.
 std::optional<double> number_at(const std::string& text, size_t& place) {
   const auto at = [&](size_t i) { return i < text.size() ? text[i] : '\0'; };

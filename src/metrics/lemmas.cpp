@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "metrics/porter.h"
+#include "metrics/words.h"
 
 namespace asr {
 namespace {
-
-bool ends_with(const std::string& word, const std::string& ending) {
-  return word.size() > ending.size() && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
-}
 
 // The shortest of several forms, the first of equals.
 std::string shortest(const std::vector<std::string>& forms) {
@@ -29,7 +26,7 @@ std::string Lemmatizer::find(const std::string& word) const {
   const auto noun = shortest(net_.base_forms(word, WordClass::noun));
   // A third person such as "walks" reads as a plural, with the same result; "was" and "has" are no plurals.
   const bool inflected = !verb.empty() && verb != word;
-  const bool like_plural = ends_with(word, "s") && word.compare(0, verb.size(), verb) == 0;
+  const bool like_plural = has_ending(word, "s") && word.compare(0, verb.size(), verb) == 0;
   std::string lemma = word;
   if (inflected && !like_plural)
     lemma = verb;

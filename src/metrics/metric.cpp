@@ -6,12 +6,12 @@
 namespace asr {
 namespace {
 
-struct Row {
+struct NamedMetric {
   const char* name;
   MetricResult (*evaluate)(const std::vector<Answered>&);
 };
 
-const Row kMetrics[] = {
+const NamedMetric kMetrics[] = {
 #define METRIC(name) {#name, evaluate_##name},
 #include "metrics/metrics.def"
 #undef METRIC

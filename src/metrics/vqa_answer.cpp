@@ -54,10 +54,6 @@ const std::string& mapped(const Table& table, const std::string& word) {
   return found == table.end() ? word : found->second;
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 bool has_comma_between_digits(const std::string& text) {
   for (size_t i = 1; i + 1 < text.size(); ++i)
     if (text[i] == ',' && is_digit(text[i - 1]) && is_digit(text[i + 1])) return true;

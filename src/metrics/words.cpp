@@ -75,6 +75,10 @@ bool is_word(uint32_t c) {
   return !punctuation && !(c >= kBroken && c < kBroken + 0x100);
 }
 
+bool has_ending(const std::string& word, const std::string& ending) {
+  return word.size() > ending.size() && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
+}
+
 std::string lower(const std::string& text) {
   std::string out;
   out.reserve(text.size());

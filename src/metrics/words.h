@@ -15,6 +15,8 @@ void append_code_point(std::string& out, uint32_t code);
 bool is_space(uint32_t code);
 bool is_word(uint32_t code);  // letters, digits, underscore: what a regular expression calls \w
 
+bool has_ending(const std::string& word, const std::string& ending);  // and something before it
+
 std::string lower(const std::string& text);  // Latin, Greek and Cyrillic
 std::string trim(const std::string& text);
 std::vector<std::string> split_words(const std::string& text);

@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr size_t kMostWords = 200;  // the rest of a longer answer is cut off: the comparison is quadratic
+constexpr size_t kMostAnswerWords = 200;  // the rest of a longer answer is cut off: the comparison is quadratic
 
 // The stop words of NExT-QA: common English ones, but without place words, negations and quantities.
 const std::unordered_set<std::string>& stop_words() {
@@ -65,7 +65,7 @@ double wups(const Words& said, const Words& truth, double threshold, WuPalmer& s
 Words without_stop_words(Words words) {
   words.erase(std::remove_if(words.begin(), words.end(), [](const auto& word) { return stop_words().count(word) > 0; }),
               words.end());
-  words.resize(std::min(words.size(), kMostWords));
+  words.resize(std::min(words.size(), kMostAnswerWords));
   return words;
 }
 
@@ -90,7 +90,8 @@ MetricResult evaluate(const std::vector<Answered>& samples, Rules rules) {
   Lemmatizer lemmatizer(net);
   const auto prepared = [&](const std::string& text) {
     Words words = caption_tokens(text);
-    words.resize(std::min(words.size(), 4 * kMostWords));  // before the costly part; most stop words are gone after it
+    words.resize(
+        std::min(words.size(), 4 * kMostAnswerWords));  // before the costly part; most stop words are gone after it
     if (rules.lemmas)
       for (auto& word : words) word = lemmatizer.lemma(word);
     return without_stop_words(words);

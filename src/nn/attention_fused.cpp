@@ -112,14 +112,14 @@ Mixed run_forward(const Heads& heads) {
   return {out, kept};
 }
 
-struct Grads {
+struct HeadGrads {
   torch::Tensor q, k, v;
 };
 
-Grads run_backward(const Heads& heads, const Mixed& mixed, const torch::Tensor& grad_out) {
+HeadGrads run_backward(const Heads& heads, const Mixed& mixed, const torch::Tensor& grad_out) {
   const auto grad = dense_rows(grad_out);
   const int64_t group = heads.group(), queries = heads.q.size(2);
-  const Grads to{token_major(heads.q), token_major(heads.k), token_major(heads.v)};
+  const HeadGrads to{token_major(heads.q), token_major(heads.k), token_major(heads.v)};
   if (heads.q.numel() == 0) to.k.zero_(), to.v.zero_();
   if (heads.k.numel() == 0) to.q.zero_();
   heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {

@@ -7,11 +7,9 @@
 
 namespace asr {
 
-using nlohmann::json;
-
 namespace {
 
-DecoderConfig decoder_config(const json& text_config, const std::string& path) {
+DecoderConfig decoder_config(const nlohmann::json& text_config, const std::string& path) {
   const ModelConfig text(text_config, path);
   const bool qwen = text.text("model_type", "llama").rfind("qwen2", 0) == 0;
   DecoderConfig c;
@@ -36,7 +34,8 @@ DecoderConfig decoder_config(const json& text_config, const std::string& path) {
 
 }  // namespace
 
-void LanguageModel::load(const json& text_config, const std::string& path, Weights body, Weights lm_head, bool tied) {
+void LanguageModel::load(const nlohmann::json& text_config, const std::string& path, Weights body, Weights lm_head,
+                         bool tied) {
   const ModelConfig text(text_config, path);
   const auto type = text.text("model_type", "llama");
   check(type == "llama" || type == "qwen2" || type == "qwen2_5_vl_text" || type == "qwen2_5_vl", path,

@@ -9,11 +9,9 @@
 namespace asr {
 namespace {
 
-using nlohmann::json;
-
 constexpr double kPi = 3.14159265358979323846;
 
-double real(const json& object, const char* key, double otherwise, const std::string& path) {
+double real(const nlohmann::json& object, const char* key, double otherwise, const std::string& path) {
   if (!object.contains(key) || object[key].is_null()) return otherwise;
   check(object[key].is_number(), path, ": '", key, "' is no number");
   return object[key].get<double>();
@@ -54,8 +52,8 @@ std::vector<double> llama3_speeds(const RotaryConfig& c, const std::vector<doubl
 
 }  // namespace
 
-RotaryConfig rotary_config(const json& text, const std::string& path) {
-  json rope = json::object();
+RotaryConfig rotary_config(const nlohmann::json& text, const std::string& path) {
+  nlohmann::json rope = nlohmann::json::object();
   for (const char* key : {"rope_scaling", "rope_parameters"})
     if (text.contains(key) && !text[key].is_null()) {
       check(text[key].is_object(), path, ": '", key, "' is no object");

@@ -9,10 +9,6 @@
 namespace asr {
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // How much of `name` a pattern stands for, 0 where it does not fit; the numbers under its stars go into `numbers`.
 size_t matched(const std::string& name, const std::string& pattern, std::vector<std::string>& numbers) {
   size_t at = 0;

@@ -13,8 +13,6 @@
 namespace asr {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
 // Means of tasks are only comparable over the same tasks, and a matrix only over the same order of them.
 void check_tasks(const std::vector<const Run*>& runs) {
   const auto sorted = [](std::vector<std::string> tasks) {

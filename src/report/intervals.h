@@ -2,10 +2,12 @@
 // nothing but the position in the resampling, so the same values always give the same interval.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 namespace asr {
 
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 inline constexpr int kResamples = 10000;
 
 struct Interval {

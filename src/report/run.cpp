@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <tuple>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "report/intervals.h"
 #include "report/json_file.h"
 #include "report/matrix_file.h"
 
@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 const char* const kScores[] = {"AP", "AF", "AF_vqacl", "Last", "Avg", "BWT", "MFT", "zero_shot"};
 
 bool is_run_folder(const fs::path& folder) {
@@ -118,10 +117,10 @@ std::vector<fs::path> sorted_run_folders(const fs::path& root) {
   return out;
 }
 
-using Group = std::tuple<std::string, std::string, std::string>;  // stream, backbone, label
-using Identity = std::tuple<Group, int64_t, int64_t>;             // seed, order
+using GroupKey = std::tuple<std::string, std::string, std::string>;  // stream, backbone, label
+using Identity = std::tuple<GroupKey, int64_t, int64_t>;             // seed, order
 
-Group group_of(const Run& run) {
+GroupKey group_of(const Run& run) {
   return {run.stream, run.backbone, run.label};
 }
 
@@ -129,7 +128,7 @@ Group group_of(const Run& run) {
 // the folder. Within one folder they can only be a copy, which would count a run twice.
 void tell_apart(RunSet& set) {
   std::map<Identity, const Run*> seen;
-  std::set<Group> shared;
+  std::set<GroupKey> shared;
   for (const auto& run : set.runs) {
     const auto [place, added] = seen.emplace(Identity{group_of(run), run.seed, run.order}, &run);
     if (added) continue;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "report/intervals.h"
 #include "report/json_file.h"
 
 namespace asr {
@@ -14,12 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 // Lays the lines of a log on one axis of steps. The counter may begin anew in every stage, and a resumed run repeats
 // the steps since its checkpoint: the later line is the one that counts.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/csv.h"
 #include "io/json_records.h"
 #include "io/mapped_file.h"
@@ -13,10 +14,6 @@
 
 namespace asr {
 namespace {
-
-bool ends_with(const std::string& text, const std::string& ending) {
-  return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
 
 LabelledQuestion labelled(const std::string& text, const std::string& skill, const std::string& place) {
   try {

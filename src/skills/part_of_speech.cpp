@@ -56,7 +56,7 @@ Lexicon lexicon_of(LexiconChoice choice) {
   }
 }
 
-Lexicon& current() {
+Lexicon& lexicon_in_use() {
   static Lexicon lexicon = lexicon_of(LexiconChoice::automatic);
   return lexicon;
 }
@@ -69,11 +69,11 @@ Lexicon wordnet_lexicon(const std::string& folder) {
 }
 
 void use_lexicon(LexiconChoice choice) {
-  current() = lexicon_of(choice);
+  lexicon_in_use() = lexicon_of(choice);
 }
 
 const Lexicon& question_lexicon() {
-  return current();
+  return lexicon_in_use();
 }
 
 }  // namespace asr

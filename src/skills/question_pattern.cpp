@@ -11,7 +11,7 @@
 namespace asr {
 namespace {
 
-bool ends_with(const std::string& word, const std::string& ending) {
+bool has_ending(const std::string& word, const std::string& ending) {
   return word.size() > ending.size() && word.compare(word.size() - ending.size(), ending.size(), ending) == 0;
 }
 
@@ -89,8 +89,8 @@ bool in_closed_class(const std::string& name, const std::string& word) {
 
 const std::map<std::string, std::function<bool(const std::string&)>>& tag_classes() {
   static const std::map<std::string, std::function<bool(const std::string&)>> classes = {
-      {"<ing>", [](const auto& w) { return ends_with(w, "ing") && w.size() > 4 && (word_tags(w) & kVerb); }},
-      {"<plural>", [](const auto& w) { return (word_tags(w) & kPlural) != 0 && !ends_with(w, "ss"); }},
+      {"<ing>", [](const auto& w) { return has_ending(w, "ing") && w.size() > 4 && (word_tags(w) & kVerb); }},
+      {"<plural>", [](const auto& w) { return (word_tags(w) & kPlural) != 0 && !has_ending(w, "ss"); }},
       {"<num>",
        [](const auto& w) {
          return (word_tags(w) & kNumeral) && w != "many" && w != "much" && w != "number" && w != "amount" &&
@@ -99,20 +99,21 @@ const std::map<std::string, std::function<bool(const std::string&)>>& tag_classe
       {"<cmp>",
        [](const auto& w) {
          return ((word_tags(w) & kComparative) ||
-                 (ends_with(w, "er") && (word_tags(w.substr(0, w.size() - 2)) & kAttribute)) || ends_with(w, "ier")) &&
-                !ends_with(w, "est") && w != "most" && w != "least" && w != "best" && w != "worst";
+                 (has_ending(w, "er") && (word_tags(w.substr(0, w.size() - 2)) & kAttribute)) ||
+                 has_ending(w, "ier")) &&
+                !has_ending(w, "est") && w != "most" && w != "least" && w != "best" && w != "worst";
        }},
       {"<est>",
        [](const auto& w) {
-         return (ends_with(w, "est") && (word_tags(w) & kComparative)) || w == "most" || w == "least";
+         return (has_ending(w, "est") && (word_tags(w) & kComparative)) || w == "most" || w == "least";
        }},
       {"<det>", [](const auto& w) { return (word_tags(w) & kDeterminer) != 0; }},
       {"<adj>",
        [](const auto& w) {
          const auto tags = word_tags(w);
-         return (tags & kAttribute) || (ends_with(w, "y") && !(tags & (kNoun | kVerb | kStop)) && w.size() > 4);
+         return (tags & kAttribute) || (has_ending(w, "y") && !(tags & (kNoun | kVerb | kStop)) && w.size() > 4);
        }},
-      {"<ed>", [](const auto& w) { return ends_with(w, "ed") && w.size() > 4; }}};
+      {"<ed>", [](const auto& w) { return has_ending(w, "ed") && w.size() > 4; }}};
   return classes;
 }
 

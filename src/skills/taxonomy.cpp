@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAliasPrefix = "aliases.";
 
-Taxonomy& current() {
+Taxonomy& taxonomy_in_use() {
   static Taxonomy taxonomy = built_in_taxonomy();
   return taxonomy;
 }
@@ -100,21 +100,21 @@ Taxonomy read_taxonomy(const std::string& path) {
 
 void use_taxonomy(Taxonomy taxonomy) {
   check(!taxonomy.names.empty(), "a taxonomy needs at least one skill");
-  current() = std::move(taxonomy);
+  taxonomy_in_use() = std::move(taxonomy);
 }
 
 const std::vector<std::string>& skill_names() {
-  return current().names;
+  return taxonomy_in_use().names;
 }
 
 int skill_index(const std::string& name) {
-  const int found = current().find(name);
+  const int found = taxonomy_in_use().find(name);
   check(found >= 0, "skill '", printable(name), "' is unknown", did_you_mean(name, skill_names()));
   return found;
 }
 
 int skill_or_other(const std::string& name) {
-  const int found = current().find(name), other = current().find("other");
+  const int found = taxonomy_in_use().find(name), other = taxonomy_in_use().find("other");
   check(found >= 0 || other >= 0, "the taxonomy has neither skill '", printable(name),
         "' nor 'other'; add an alias for it to the taxonomy file");
   return found >= 0 ? found : other;

@@ -6,13 +6,13 @@
 namespace asr {
 namespace {
 
-struct Seen {
+struct SeenRecord {
   std::string key, place, text;
   bool in_map;
 };
 
-std::vector<Seen> read(const std::string& text) {
-  std::vector<Seen> out;
+std::vector<SeenRecord> records_of(const std::string& text) {
+  std::vector<SeenRecord> out;
   read_json_records({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, "f", [&](const JsonRecord& record) {
     out.push_back({record.key, record.place, record.value.dump(), record.in_map});
   });
@@ -20,22 +20,23 @@ std::vector<Seen> read(const std::string& text) {
 }
 
 TEST(JsonRecords, LinesWithMarksAndCarriageReturns) {
-  const auto seen = read("\xef\xbb\xbf{\"question_id\":1}\r\n\r\n  \n{\"question_id\":2}");
+  const auto seen = records_of("\xef\xbb\xbf{\"question_id\":1}\r\n\r\n  \n{\"question_id\":2}");
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].place, "f:1");
   EXPECT_EQ(seen[1].place, "f:4");
   EXPECT_EQ(seen[1].text, "{\"question_id\":2}");
-  EXPECT_EQ(read("{\"question_id\":1}").size(), 1u);
-  EXPECT_EQ(read("{\"a\":1}\n{\"a\":2}\n").size(), 2u);
+  EXPECT_EQ(records_of("{\"question_id\":1}").size(), 1u);
+  EXPECT_EQ(records_of("{\"a\":1}\n{\"a\":2}\n").size(), 2u);
 }
 
 TEST(JsonRecords, DocumentsOfArraysAndMaps) {
-  const auto array = read("[{\"a\":[{\"b\":1}]},\n {\"a\":{}}]");
+  const auto array = records_of("[{\"a\":[{\"b\":1}]},\n {\"a\":{}}]");
   ASSERT_EQ(array.size(), 2u);
   EXPECT_EQ(array[0].text, "{\"a\":[{\"b\":1}]}");
   EXPECT_EQ(array[1].place, "f: record 2");
 
-  const auto keyed = read("{\"info\":{\"x\":1},\n\"annotations\":[{\"answers\":[{\"answer\":\"y\"}]},{}],\"n\":3}");
+  const auto keyed =
+      records_of("{\"info\":{\"x\":1},\n\"annotations\":[{\"answers\":[{\"answer\":\"y\"}]},{}],\"n\":3}");
   ASSERT_EQ(keyed.size(), 3u);
   EXPECT_EQ(keyed[0].key, "info");
   EXPECT_TRUE(keyed[0].in_map);
@@ -43,14 +44,14 @@ TEST(JsonRecords, DocumentsOfArraysAndMaps) {
   EXPECT_FALSE(keyed[1].in_map);
   EXPECT_EQ(keyed[1].text, "{\"answers\":[{\"answer\":\"y\"}]}");
 
-  const auto map = read("{\"12\":{\"answer\":\"yes\",\"types\":{\"x\":[{}]}},\n\"13\":{\"answer\":\"no\"}}");
+  const auto map = records_of("{\"12\":{\"answer\":\"yes\",\"types\":{\"x\":[{}]}},\n\"13\":{\"answer\":\"no\"}}");
   ASSERT_EQ(map.size(), 2u);
   EXPECT_EQ(map[0].key, "12");
   EXPECT_EQ(map[0].text, "{\"answer\":\"yes\",\"types\":{\"x\":[{}]}}");
 }
 
 TEST(JsonRecords, ErrorsNameLineAndColumn) {
-  const auto message = [](const std::string& text) { return error_of([&] { read(text); }); };
+  const auto message = [](const std::string& text) { return error_of([&] { records_of(text); }); };
   EXPECT_CONTAINS(message(""), "f: is empty");
   EXPECT_CONTAINS(message(" \n\t"), "f: is empty");
   EXPECT_CONTAINS(message("{\"question_id\":1}\n{\"question_id\":x}\n"), "f:2:16: not valid JSON");

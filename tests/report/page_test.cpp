@@ -13,7 +13,7 @@
 namespace asr {
 namespace {
 
-FabricatedRun run_of(const std::string& label, int64_t seed = 0) {
+FabricatedRun logged_run(const std::string& label, int64_t seed = 0) {
   FabricatedRun run;
   run.label = label, run.method = label, run.seed = seed;
   return run;
@@ -110,8 +110,8 @@ TEST(Charts, SurviveAwkwardData) {
 
 TEST_F(Page, IsCompleteAndSelfContained) {
   for (int64_t seed = 0; seed < 2; ++seed)
-    for (const char* label : {"vanilla", "asr"}) write_run(folder.path(), run_of(label, seed));
-  auto joint = run_of("joint");
+    for (const char* label : {"vanilla", "asr"}) write_run(folder.path(), logged_run(label, seed));
+  auto joint = logged_run("joint");
   joint.rows = {{80, 80, 80}}, joint.replay_free = false;
   write_run(folder.path(), joint);
   const auto html = page();
@@ -133,7 +133,7 @@ TEST_F(Page, IsCompleteAndSelfContained) {
 }
 
 TEST_F(Page, QuestionsAreText) {
-  write_run(folder.path(), run_of("asr"));
+  write_run(folder.path(), logged_run("asr"));
   const auto html = page();
   EXPECT_CONTAINS(html, "How many &lt;b&gt;red&lt;/b&gt; circles &amp; squares?");
   EXPECT_EQ(html.find("<b>red"), std::string::npos);
@@ -142,14 +142,14 @@ TEST_F(Page, QuestionsAreText) {
 }
 
 TEST_F(Page, UnseenCellsAreBlank) {
-  write_run(folder.path(), run_of("asr"));
+  write_run(folder.path(), logged_run("asr"));
   page();
   // Zero-shot 3, stages 1 + 2 + 3.
   EXPECT_EQ(count_of(figure_score_matrices(comparison.tables[0]), "class=\"cell\""), 9u);
 }
 
 TEST_F(Page, SaysWhatIsMissing) {
-  auto bare = run_of("asr");
+  auto bare = logged_run("asr");
   bare.log = bare.predictions = bare.analysis = false;
   write_run(folder.path(), bare);
   std::filesystem::remove(folder / "config.yaml");
@@ -164,7 +164,7 @@ TEST_F(Page, SaysWhatIsMissing) {
 }
 
 TEST_F(Page, MalformedFilesAreNamed) {
-  const auto run = write_run(folder.path(), run_of("asr"));
+  const auto run = write_run(folder.path(), logged_run("asr"));
   write_text(run + "/log.jsonl", "{\"loss\":1,\"current_steps\":1}\n{oops\n");
   EXPECT_CONTAINS(error_of([&] { page(); }), "log.jsonl:2: is not valid JSON");
   write_text(run + "/log.jsonl", "");
