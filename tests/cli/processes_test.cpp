@@ -80,7 +80,7 @@ TEST(Processes, TwoDoWhatOneDoes) {
   write_small_model(folder / "model");
   const auto [one, two] = run_both(folder, {{"method", "[vanilla, ewc, lwf, er, asr, asr+er+lwf]"}}, 2);
   for (const char* method : {"vanilla", "ewc", "lwf", "er", "asr", "asr+er+lwf"})
-    expect_close_runs(one + "/" + method, two + "/" + method, 2e-4);
+    expect_close_runs(one + "/" + method, two + "/" + method, 2e-5);
   EXPECT_EQ(run_program({"audit", two + "/asr", "--samples", "24"}).status, 0);
   const auto metrics = nlohmann::json::parse(read_text(two + "/asr/metrics.json"));
   EXPECT_EQ(metrics["cost"]["processes"].get<int>(), 2);
@@ -109,7 +109,7 @@ TEST_P(Uneven, NoSampleIsLostOrCountedTwice) {
   std::string method;
   for (const auto& [key, value] : settings)
     if (key == "method") method = value;
-  expect_close_runs(one + "/" + method, many + "/" + method, 2e-4);
+  expect_close_runs(one + "/" + method, many + "/" + method, 2e-5);
 }
 
 pid_t start_program(const std::vector<std::string>& arguments, const std::string& errors,
@@ -252,7 +252,7 @@ TEST(Processes, AnotherNumberOfProcessesMayGoOn) {
   waitpid(child, nullptr, 0);
   const auto rest = run_program({"run", config, "--threads", "1", "--processes", "2", "--resume"});
   ASSERT_EQ(rest.status, 0) << rest.error;
-  expect_close_runs((folder / "one") + "/ewc", (folder / "changed") + "/ewc", 2e-4);
+  expect_close_runs((folder / "one") + "/ewc", (folder / "changed") + "/ewc", 2e-5);
 }
 
 uint16_t free_port() {

@@ -152,7 +152,9 @@ TEST(DataParallel, HalfAnEnvironmentIsRefused) {
   set("MASTER_ADDR", "node1");
   const auto place = place_from_environment();
   ASSERT_TRUE(place.has_value());
-  EXPECT_EQ(place->rank, 1), EXPECT_EQ(place->size, 2), EXPECT_EQ(place->port, 29500);
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->size, 2);
+  EXPECT_EQ(place->port, 29500);
   for (const char* name : {"WORLD_SIZE", "RANK", "MASTER_PORT", "MASTER_ADDR"}) set(name, nullptr);
 }
 
