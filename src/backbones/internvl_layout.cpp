@@ -170,6 +170,7 @@ InternVlLayout chat_layout(const ModelFolder& folder) {
 
   if (internlm2) out.renames = kInternLm2;
   out.renames.insert(out.renames.end(), kChat.begin(), kChat.end());
+  out.renames.insert(out.renames.end(), kTransformers.begin(), kTransformers.end());  // for adapters
   out.packed = true, out.packed_text = internlm2;
   out.prompt = chat_prompt();
   add_template(config, out.prompt);
