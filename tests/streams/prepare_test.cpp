@@ -468,7 +468,13 @@ TEST_F(Prepare, FilesOfTheBenchmarks) {
                        folder_ / cat("in/v2_mscoco_", split, "2014_annotations.json.gz"));
     fs::create_symlink(data + "nextqa_oe/" + split + ".csv.gz", folder_ / cat("in/", split, ".csv.gz"));
   }
-  fs::create_symlink(data + "vqacl/ImgId_cate_map.json.gz", folder_ / "in/ImgId_cate_map.json.gz");
+  // The questions are all about images of train; as val they need its names.
+  json map = json::object();
+  read_records(data + "vqacl/ImgId_cate_map.json.gz", [&](const FileRecord& record) {
+    if (record.key.compare(0, 10, "COCO_train") != 0) return;
+    map[record.key] = map["COCO_val" + record.key.substr(10)] = record.value;
+  });
+  save("ImgId_cate_map.json", map.dump());
   const auto index = prepare("vqav2-10");
   EXPECT_EQ(all_rows(index, "train"), 48061);
   EXPECT_EQ(all_rows(index, "val") + all_rows(index, "tune"), 48061);

@@ -21,7 +21,7 @@ json answers_of(const std::vector<std::string>& texts) {
 
 class Variants : public Prepare {
  protected:
-  Variants() { save_both(), options_.tune_images = 0; }
+  Variants() { save_both(); }
   json rows_of(const char* name, const char* member) {
     return json::parse(read_text(folder_ / cat("in/", name)))[member];
   }
@@ -193,6 +193,17 @@ TEST_F(Variants, AFinishedFolderThatLostAFileIsNotComplete) {
   EXPECT_TRUE(prepare("vqav2-10").contains("already_complete"));
   fs::remove(folder_ / "out/03-judge/val.jsonl");
   EXPECT_CONTAINS(refusal("vqav2-10"), "03-judge/val.jsonl: is missing, though");
+}
+
+TEST_F(Variants, OptionsAndFoldersThatCannotBeMeant) {
+  options_.held_out = "G3";
+  EXPECT_CONTAINS(refusal("vqav2-10"), "--held-out belongs to vqacl; vqav2-10 does not read it");
+  options_.held_out.clear(), options_.tune_images = 7;
+  EXPECT_CONTAINS(refusal("coin"), "--tune-images belongs to vqav2-10");
+  options_.output = folder_ / cat("in/", kQuestions);
+  EXPECT_CONTAINS(refusal("vqav2-10"), "is a file; -o names a folder");
+  options_.output = folder_ / "out", options_.check_images = true;
+  EXPECT_CONTAINS(refusal("vqav2-10"), "; --images names their folder");
 }
 
 TEST_F(Variants, DamagedGzipIsNamedAndNothingIsLeftBehind) {

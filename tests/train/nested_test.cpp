@@ -54,12 +54,12 @@ std::vector<json> steps_of(const std::string& run) {
   return out;
 }
 
-TEST(Nested, GroupsAreTrainedInTurnWithASchedulesOfTheirOwn) {
+TEST(Nested, GroupsAreTrainedInTurnWithSchedulesOfTheirOwn) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   write_stream(folder);
   const auto run = run_small(nested_run(folder, "out"))[0];
-  // Task a: 8 + 1 + 1 rows of G3 (three rows have moved there), 7 of G1 and 7 of G2; two epochs in batches of four.
+  // Task a: ten rows of G3 (the first three belong there), seven of G1 and of G2; two epochs in batches of four.
   std::vector<std::pair<int, std::string>> order;
   std::map<std::pair<int, std::string>, std::vector<double>> rates;
   for (const auto& step : steps_of(run)) {

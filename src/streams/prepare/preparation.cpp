@@ -55,6 +55,7 @@ void remove_temporaries(const std::string& folder) {
 
 void make_folder(const std::string& path) {
   std::error_code error;
+  check(!fs::exists(path, error) || fs::is_directory(path, error), path, ": is a file; -o names a folder");
   fs::create_directories(path, error);
   if (error) fail_system(path, ": cannot be created: ", error.message());
 }
@@ -237,7 +238,9 @@ void Preparation::add(size_t task, DataSplit split, SampleRow row, const RowPlac
   if (const auto problem = row_problem(row); !problem.empty()) return bad(place, row.id, problem);
   if (!row.image.empty() && options_.check_images && !seen_images_.count(row.image)) {
     const auto problem = picture_problem(image_path(images_, row.image));
-    if (!problem.empty()) return bad(place, row.id, problem);
+    if (!problem.empty())
+      return bad(place, row.id,
+                 options_.skip_bad ? problem : problem + "; --images names their folder, --no-images does not look");
     seen_images_.insert(row.image);
   }
   if (!file.ids.insert(row.id).second) return bad(place, row.id, "the id stands twice");
@@ -335,6 +338,18 @@ json Preparation::finish() {
 
 namespace {
 
+// An option that the stream would not read is a mistake.
+void check_meant(const PrepareOptions& options) {
+  const PrepareOptions standard;
+  const auto only = [&](bool set, const char* option, const char* stream) {
+    check(!set || options.stream == stream, option, " belongs to ", stream, "; ", options.stream, " does not read it");
+  };
+  only(!options.held_out.empty(), "--held-out", "vqacl");
+  only(options.imbalance != standard.imbalance, "--imbalance", "clt-vqa");
+  only(options.min_count != standard.min_count, "--min-count", "clt-vqa");
+  only(options.tune_images != standard.tune_images, "--tune-images", "vqav2-10");
+}
+
 // What stream.json names must still lie there.
 void check_files(const json& index, const std::string& folder) {
   for (const auto& task : index["tasks"])
@@ -359,6 +374,7 @@ json prepare_stream(const PrepareOptions& asked) {
   }
   check(info != nullptr, "stream '", printable(asked.stream), "' cannot be prepared",
         did_you_mean(asked.stream, names));
+  check_meant(asked);
   check(!asked.output.empty(), "-o is missing; say where the prepared stream is to be written");
   Preparation preparation(asked);
   auto stored = load(asked.output + kIndex);
