@@ -160,9 +160,13 @@ void check_model(Examined& e) {
   }
   if (e.table.attempt("model name", [&] { return e.model = find_model(name); }))
     e.table.attempt("model", [&] { return look_at_model(e); });
-  if (e.shape && e.config->run.tap_layers > (e.shape->query_layers ? e.shape->query_layers : e.shape->layers))
+  if (!e.shape) return;
+  const auto& shape = *e.shape;  // of a Q-Former, layers with cross-attention can be tapped
+  const int64_t layers =
+      shape.query_layers ? (shape.query_layers + shape.cross_every - 1) / shape.cross_every : shape.layers;
+  if (e.config->run.tap_layers > layers)
     e.table.add("attention.layers", Verdict::failure,
-                cat("attention.layers=", e.config->run.tap_layers, " but the model has ", e.shape->layers, " layers"));
+                cat("attention.layers=", e.config->run.tap_layers, " but the model has ", layers, " layers to tap"));
 }
 
 void check_parser(Examined& e) {

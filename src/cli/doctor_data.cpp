@@ -8,7 +8,7 @@
 #include <thread>
 #include <unordered_set>
 
-#include "backbones/model_folder.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/text.h"

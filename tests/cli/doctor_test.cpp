@@ -169,7 +169,7 @@ double peak_of(const std::vector<std::string>& arguments) {
   return 1024.0 * static_cast<double>(after.ru_maxrss);
 }
 
-// One step of 256 samples, so that the activations are most of what is held.
+// One step of 128 samples, so that the activations are most of what is held.
 TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
   TemporaryFolder folder;
   std::vector<std::string> texts;
@@ -182,8 +182,8 @@ TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
     write_text(folder / "c.yaml", yaml);
     std::vector<std::string> arguments = {folder / "c.yaml"};
     for (const std::string set :
-         {"stream.tasks=1", "stream.train=256", "stream.val=4", "stream.image_size=64", "memory.samples=8",
-          "per_device_eval_batch_size=4", "per_device_train_batch_size=256"})
+         {"stream.tasks=1", "stream.train=128", "stream.val=4", "stream.image_size=64", "memory.samples=8",
+          "per_device_eval_batch_size=4", "per_device_train_batch_size=128"})
       arguments.push_back("--set"), arguments.push_back(set);
     arguments.push_back("--set"), arguments.push_back("gradient_checkpointing=" + recompute);
     auto doctor = arguments, run = arguments;
