@@ -68,7 +68,6 @@ struct BackboneOptions {
   int64_t geometry_layer = 0;          // whose states are pooled; 0: the last
   bool recompute = false;              // gradient checkpointing
   bool text_weighted_queries = false;  // a Q-Former's queries weighted by the question's attention to them
-  bool float64 = false;                // computed in double precision, to tell rounding from mistakes
   std::string recipe = "native";       // or asr-paper: the paper's prompt, text budget and image limit
 };
 

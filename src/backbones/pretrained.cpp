@@ -77,7 +77,6 @@ std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path) {
 at::ScalarType PretrainedBackbone::compute_type() const {
   const auto& weight = text_.embedding;
   if (compute_) return *compute_;
-  if (options_.float64) return at::kDouble;
   return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
 }
 

@@ -66,8 +66,8 @@ class PretrainedBackbone : public Backbone {
   const ModelFolder& folder() const { return folder_; }
   int64_t image_token() const { return image_token_; }
   int64_t weight_bytes();
-  int64_t context() const;  // tokens that the language model was made for
-  void compute_in(at::ScalarType type) { compute_ = type; }
+  int64_t context() const;                                   // tokens that the language model was made for
+  void compute_in(at::ScalarType type) { compute_ = type; }  // double, to tell rounding from mistakes
   // Tokens after the chosen ones of each row, at most `limit`; rows that ended are filled with the padding token where
   // `fill` is set, and cut elsewhere.
   std::vector<std::vector<int64_t>> continue_greedily(const Batch& batch, const torch::Tensor& prompt, const Pass& pass,

@@ -95,7 +95,7 @@ TEST_F(BadModel, ImageTokensMustMatch) {
   batch.ids = at::where(batch.ids.eq(model->image_token()), at::full_like(batch.ids, 5), batch.ids);
   EXPECT_CONTAINS(message(batch), "the text has 0 image tokens");
   batch = batch_of(golden);
-  batch.pixels = {};
+  batch.pixels = torch::Tensor();
   EXPECT_CONTAINS(message(batch), "but there is no picture");
   batch = batch_of(golden);
   batch.ids[0][0] = 100000;
@@ -113,7 +113,7 @@ TEST(BadGrid, DoesNotMatchTheTokensOrThePixels) {
   batch.image_grid[0][2] -= 1;
   EXPECT_CONTAINS(message(batch), "is no multiple of blocks of 2 x 2");
   batch = batch_of(golden);
-  batch.image_grid = {};
+  batch.image_grid = torch::Tensor();
   EXPECT_CONTAINS(message(batch), "need image_grid_thw");
   batch = batch_of(golden);
   const auto place = batch.ids.eq(model->image_token()).nonzero();

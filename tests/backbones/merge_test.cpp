@@ -51,7 +51,8 @@ TEST_P(Merge, GivesTheNumbersOfBaseAndAdapter) {
   size_t changed = 0;
   for (const auto& [name, view] : before.tensors) {
     const auto& other = *after.tensors.at(name);
-    EXPECT_EQ(view->dtype, other.dtype), EXPECT_EQ(view->shape, other.shape);
+    EXPECT_EQ(view->dtype, other.dtype);
+    EXPECT_EQ(view->shape, other.shape);
     const bool in_adapter = touched.count(adapted->current_name(name)) > 0;
     EXPECT_EQ(same_bytes(view->data, other.data), !in_adapter) << name;
     changed += in_adapter;
