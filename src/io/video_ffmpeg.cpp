@@ -11,11 +11,11 @@ extern "C" {
 }
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "io/image_codecs.h"
@@ -44,10 +44,6 @@ std::string words(int code) {
   char text[AV_ERROR_MAX_STRING_SIZE] = {};
   av_strerror(code, text, sizeof(text));
   return text;
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 int interrupted(void* deadline) {
