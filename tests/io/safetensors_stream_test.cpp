@@ -6,15 +6,15 @@
 namespace asr {
 namespace {
 
-TensorView view(const std::string& name, Dtype dtype, std::vector<int64_t> shape, const std::string& bytes) {
+TensorView view_of(const std::string& name, Dtype dtype, std::vector<int64_t> shape, const std::string& bytes) {
   return {name, dtype, std::move(shape), {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}};
 }
 
 TEST(SafetensorsStream, WritesWhatIsRead) {
   TemporaryFolder folder;
   const std::string a = "abcdefgh", b = "xy", none;
-  const std::vector<TensorView> tensors = {view("b", Dtype::BF16, {1}, b), view("a", Dtype::F32, {2}, a),
-                                           view("empty", Dtype::F32, {0, 3}, none)};
+  const std::vector<TensorView> tensors = {view_of("b", Dtype::BF16, {1}, b), view_of("a", Dtype::F32, {2}, a),
+                                           view_of("empty", Dtype::F32, {0, 3}, none)};
   SafetensorsStream out(folder / "f.safetensors", tensors, {{"format", "pt"}});
   for (const auto& tensor : tensors) out.write(tensor.data);
   EXPECT_FALSE(std::filesystem::exists(folder / "f.safetensors"));
@@ -35,7 +35,7 @@ TEST(SafetensorsStream, RefusesOtherDataThanWasSaid) {
   TemporaryFolder folder;
   const std::string a = "abcdefgh", b = "xy";
   const auto path = folder / "f.safetensors";
-  const std::vector<TensorView> tensors = {view("a", Dtype::F32, {2}, a), view("b", Dtype::BF16, {1}, b)};
+  const std::vector<TensorView> tensors = {view_of("a", Dtype::F32, {2}, a), view_of("b", Dtype::BF16, {1}, b)};
   {
     SafetensorsStream out(path, tensors, {});
     EXPECT_CONTAINS(error_of([&] { out.write(tensors[1].data); }), "does not have the size said");

@@ -143,16 +143,16 @@ TEST(TokenizerData, VocabularyFilesGiveTheSameIds) {
   write_text(place / "vocab.json", file["model"]["vocab"].dump());
   write_text(place / "merges.txt", merges);
   write_text(place / "tokenizer_config.json", read_text(folder + "/tokenizer_config.json"));
-  const auto pair = load_tokenizer(place / "."), json = unpacked("qwen2_5");
-  EXPECT_EQ(pair->size(), json->size());
+  const auto pair = load_tokenizer(place / "."), from_json = unpacked("qwen2_5");
+  EXPECT_EQ(pair->size(), from_json->size());
   auto texts = questions();
   for (const auto& vector : llama_vectors()) texts.push_back(vector.text);
   texts.push_back("<|im_start|>system\n\xe4\xbd\xa0\xe6\x98\xaf<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>");
   ASSERT_GT(texts.size(), 1000u);
   for (const auto& text : texts) {
-    const auto expected = json->encode(text), found = pair->encode(text);
+    const auto expected = from_json->encode(text), found = pair->encode(text);
     ASSERT_EQ(ids_of(expected), ids_of(found)) << text;
-    ASSERT_EQ(pair->decode(ids_of(found)), json->decode(ids_of(expected))) << text;
+    ASSERT_EQ(pair->decode(ids_of(found)), from_json->decode(ids_of(expected))) << text;
   }
 }
 

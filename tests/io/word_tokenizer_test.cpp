@@ -1,18 +1,13 @@
 #include "io/word_tokenizer.h"
 
 #include "tests/support/files.h"
+#include "tests/support/tokenizer_files.h"
 
 namespace asr {
 namespace {
 
 WordTokenizer sample() {
   return WordTokenizer::from_texts({"how many red circles? [12,34]", "Answer with a word."});
-}
-
-std::vector<int64_t> ids_of(const std::vector<Token>& tokens) {
-  std::vector<int64_t> out;
-  for (const auto& token : tokens) out.push_back(token.id);
-  return out;
 }
 
 TEST(WordTokenizer, EveryAsciiTextComesBack) {
