@@ -112,6 +112,28 @@ TEST_P(Uneven, NoSampleIsLostOrCountedTwice) {
   expect_close_runs(one + "/" + method, many + "/" + method, 2e-5);
 }
 
+// Models that pack their own batches: texts of many lengths, pictures read by the process that needs them.
+TEST(Processes, HuggingFaceModelsTrainTogetherToo) {
+  for (const char* name : {"llava", "qwen2_5_vl", "internvl", "instructblip"}) {
+    TemporaryFolder folder;
+    const auto model = std::string(ASR_SOURCE_DIR) + "/tests/data/models/" + name;
+    const auto [one, two] = run_both(folder,
+                                     {{"model_name_or_path", model},
+                                      {"method", "er+lwf"},
+                                      {"stream.tasks", "2"},
+                                      {"stream.train", "7"},
+                                      {"stream.val", "3"},
+                                      {"per_device_train_batch_size", "3"},
+                                      {"per_device_eval_batch_size", "2"},
+                                      {"attention.layers", "1"},
+                                      {"attention.grid", "6"},
+                                      {"lora_rank", "4"},
+                                      {"er.buffer", "3"}},
+                                     2);
+    expect_close_runs(one + "/er+lwf", two + "/er+lwf", 1e-4);
+  }
+}
+
 pid_t start_program(const std::vector<std::string>& arguments, const std::string& errors,
                     const std::vector<std::pair<std::string, std::string>>& environment = {}) {
   const pid_t child = fork();
