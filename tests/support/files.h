@@ -14,6 +14,9 @@
 
 namespace asr {
 
+// A test's executable does not lie beside assets/, as the program does.
+inline const bool assets_are_known = setenv("ASR_ASSETS", ASR_SOURCE_DIR "/assets", 0) == 0;
+
 class TemporaryFolder {
  public:
   TemporaryFolder() {
