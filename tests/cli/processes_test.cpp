@@ -60,7 +60,10 @@ void expect_close_runs(const std::string& a, const std::string& b, double tolera
       if (!value.is_number() || key == "elapsed_time" || key == "remaining_time") continue;
       ASSERT_TRUE(second[i].contains(key)) << a << " " << key;
       const double x = value.get<double>(), y = second[i][key].get<double>();
-      EXPECT_NEAR(x, y, tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
+      // Prototypes of a few samples have variances near their floor: a rounding error of a descriptor counts a
+      // thousandfold.
+      const double slack = key == "grad_norm" || key.rfind("spectral_", 0) == 0 ? 100 : 1;
+      EXPECT_NEAR(x, y, slack * tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
     }
   EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
   const auto x = read_safetensors(a + "/adapter/adapter_model.safetensors"),
