@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -50,16 +51,19 @@ Outcome run_in_child(const std::vector<std::string>& arguments, const std::strin
           read_text(folder / "error")};
 }
 
-inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
-  return run_in_child(arguments, input,
-                      [](std::vector<char*>& list) { return program(static_cast<int>(list.size()) - 1, list.data()); });
-}
-
-inline Outcome run_executable(const std::vector<std::string>& arguments) {
-  return run_in_child(arguments, "/dev/null", [](std::vector<char*>& list) {
+inline Outcome run_executable(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
+  return run_in_child(arguments, input, [](std::vector<char*>& list) {
     execv(ASR_PROGRAM, list.data());
     return 127;
   });
+}
+
+// Copies of itself that the program starts must not be copies of the test, and CUDA does not survive a fork.
+inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
+  for (const char* own : {"--processes", "cuda"})
+    if (std::find(arguments.begin(), arguments.end(), own) != arguments.end()) return run_executable(arguments, input);
+  return run_in_child(arguments, input,
+                      [](std::vector<char*>& list) { return program(static_cast<int>(list.size()) - 1, list.data()); });
 }
 
 // Bad input: exit status 2, nothing on stdout, one line on stderr that holds `part`.
