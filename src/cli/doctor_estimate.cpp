@@ -53,7 +53,7 @@ void add_memory(Examined& e, const MemoryEstimate& m, const Machine& machine) {
   if (!machine.gpu) return;
   const double free = available_memory();
   e.table.add("host memory", e.arguments.assume || m.host < 0.9 * free ? Verdict::ok : Verdict::warning,
-              cat("about ", b(m.host), " for texts and replayed pictures a process, ", b(free), " available here"));
+              cat("about ", b(m.host), " for texts, replayed pictures and reference embeddings a process, ", b(free), " available here"));
 }
 
 void add_disk(Examined& e, double needed) {

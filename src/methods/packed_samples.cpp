@@ -111,9 +111,9 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
 Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
   auto ready = set.prefetched ? set.prefetched->take({index, augment}) : std::nullopt;
   auto batch = to_device(ready ? std::move(*ready) : pack_rows(set, index, augment), set.packer->device());
-  const auto rows = torch::tensor(index, at::kLong).to(set.packer->device());
+  const auto rows = torch::tensor(index, at::kLong);
   const auto whole = [&](const torch::Tensor& t) {
-    return t.defined() ? t.to(rows.device()).index_select(0, rows) : t;
+    return t.defined() ? t.index_select(0, rows.to(t.device())).to(set.packer->device()) : t;
   };
   batch.posterior = whole(set.posterior);
   batch.reference_image = whole(set.reference_image), batch.reference_text = whole(set.reference_text);

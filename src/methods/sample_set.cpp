@@ -156,8 +156,11 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
         model.forward(set.rows(range(begin, std::min(set.size(), begin + kBlock))), Pass{0, nullptr}, want);
     image.push_back(out.image), text.push_back(out.text);
   }
+  // Those of a large model's whole stream would take gigabytes of its device.
   const auto all = [&](const std::vector<torch::Tensor>& blocks) {
-    return team.gather(blocks.empty() ? at::empty({0}, at::device(model.device()).dtype(at::kFloat)) : at::cat(blocks));
+    const auto rows =
+        team.gather(blocks.empty() ? at::empty({0}, at::device(model.device()).dtype(at::kFloat)) : at::cat(blocks));
+    return set.packer ? rows.cpu() : rows;
   };
   set.reference_image = all(image), set.reference_text = all(text);
 }

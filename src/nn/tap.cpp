@@ -30,23 +30,36 @@ torch::Tensor attention_block(const torch::Tensor& q, const torch::Tensor& k, co
 
 }  // namespace
 
-torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& given_mask,
-                             bool causal, const TapRequest& request) {
-  const auto key_mask = given_mask.defined() ? given_mask : all_keys(k);
-  if (request.first_row >= 0 && request.first_column >= 0) return attention_block(q, k, key_mask, causal, request);
-  const int64_t batch = q.size(0), heads = q.size(1), width = q.size(3), keys = k.size(2);
-  const auto rows = request.rows.clamp_min(0), columns = request.columns.clamp_min(0);
-  const int64_t T = rows.size(1), V = columns.size(1);
-  const auto chosen = q.gather(2, rows.view({batch, 1, T, 1}).expand({batch, heads, T, width}));
-  auto scores = chosen.matmul(k.transpose(2, 3)) / std::sqrt(static_cast<double>(width));  // [B, heads, T, S]
-  auto visible = key_mask.view({batch, 1, 1, keys});
-  if (causal)
-    visible =
-        visible.logical_and(at::arange(keys, rows.options()).view({1, 1, 1, keys}).le(rows.view({batch, 1, T, 1})));
-  scores = scores.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
-  const auto weights = softmax_rows(scores).gather(3, columns.view({batch, 1, 1, V}).expand({batch, heads, T, V}));
-  const auto real = request.rows.ge(0).view({batch, 1, T, 1}).logical_and(request.columns.ge(0).view({batch, 1, 1, V}));
-  return at::where(real, weights, torch::zeros_like(weights));
+TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request) {
+  const int64_t batch = k.size(0), keys = k.size(2), T = request.rows.size(1), V = request.columns.size(1);
+  TapMask out;
+  out.rows = request.rows.clamp_min(0).view({batch, 1, T, 1});
+  out.columns = request.columns.clamp_min(0).view({batch, 1, 1, V});
+  auto visible = (key_mask.defined() ? key_mask : all_keys(k)).view({batch, 1, 1, keys});
+  if (causal) visible = visible.logical_and(at::arange(keys, out.rows.options()).view({1, 1, 1, keys}).le(out.rows));
+  const auto options = k.options().dtype(at::promote_types(k.scalar_type(), at::kFloat)).requires_grad(false);
+  out.bias = torch::zeros(visible.sizes(), options)
+                 .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
+  out.real = request.rows.ge(0).view({batch, 1, T, 1}).logical_and(request.columns.ge(0).view({batch, 1, 1, V}));
+  out.zero = torch::zeros({}, options);
+  return out;
+}
+
+torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask) {
+  const int64_t batch = q.size(0), heads = q.size(1), width = q.size(3), T = mask.rows.size(2),
+                V = mask.columns.size(3);
+  const auto chosen = q.gather(2, mask.rows.expand({batch, heads, T, width}));
+  // Scaled, masked and widened by one operator.
+  const auto scores = at::add(mask.bias, chosen.matmul(k.transpose(2, 3)),
+                              1 / std::sqrt(static_cast<double>(width)));  // [B, heads, T, S]
+  return at::where(mask.real, scores.softmax(-1).gather(3, mask.columns.expand({batch, heads, T, V})), mask.zero);
+}
+
+torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
+                             const TapRequest& request) {
+  if (request.first_row >= 0 && request.first_column >= 0)
+    return attention_block(q, k, key_mask.defined() ? key_mask : all_keys(k), causal, request);
+  return attention_rows(q, k, tap_mask(k, key_mask, causal, request));
 }
 
 torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -58,7 +71,13 @@ torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, con
     return out;
   }
   const int64_t group = q.size(1) / k.size(1);
-  tapped->layers.push_back(attention_rows(q, group == 1 ? k : k.repeat_interleave(group, 1), key_mask, causal, *tap));
+  const auto all = group == 1 ? k : k.repeat_interleave(group, 1);
+  if (tap->first_row >= 0 && tap->first_column >= 0) {
+    tapped->layers.push_back(attention_rows(q, all, key_mask, causal, *tap));
+  } else {
+    if (!tapped->mask.bias.defined()) tapped->mask = tap_mask(k, key_mask, causal, *tap);
+    tapped->layers.push_back(attention_rows(q, all, tapped->mask));
+  }
   return attend(q, k, v, key_mask, causal);
 }
 

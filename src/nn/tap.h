@@ -19,7 +19,15 @@ struct TapRequest {
   int64_t first_row = -1, first_column = -1;
 };
 
+// What all tapped layers of a pass share: which keys a row sees, and where rows and columns are.
+struct TapMask {
+  torch::Tensor bias;           // [B, 1, T or 1, S]: 0, or -inf where a row does not see a key; float32 at least
+  torch::Tensor rows, columns;  // [B, 1, T, 1] and [B, 1, 1, V], padding at 0
+  torch::Tensor real, zero;     // [B, 1, T, V], and what stands elsewhere
+};
+
 struct TapResult {
+  TapMask mask;                                                      // made by the first layer that needs it
   std::vector<torch::Tensor> layers;                                 // one a requested layer: [B, heads, T, V]
   torch::Tensor stacked() const { return torch::stack(layers, 1); }  // [B, L, heads, T, V]
 };
@@ -28,6 +36,9 @@ struct TapResult {
 // where none is hidden; causal rows see keys up to their own position. Float32 at least, whatever q is.
 torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
                              const TapRequest& request);
+// The same for many layers: on a GPU each small operator costs a start, and most of them are the mask's.
+TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request);
+torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask);
 
 // attend() of nn/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
 // needs as many queries as keys.

@@ -125,13 +125,15 @@ MemoryEstimate memory_of(const RunConfig& config, const std::string& composition
     out.overhead += 4 * std::max(2 * number_of(s.width * s.mlp), number_of(s.width * s.vocabulary));
   out.adapters = 4 * adapter, out.optimizer = 12 * adapter;
   out.method = method_bytes(composition, adapter);
-  if (needs_reference(config, composition)) out.reference = work.train() * 2 * number_of(s.width) * 4;
+  const double reference = needs_reference(config, composition) ? work.train() * 2 * number_of(s.width) * 4 : 0;
+  const bool on_device = s.built_in() || !machine.gpu;
+  out.reference = on_device ? reference : 0;
   out.samples = sample_bytes(s, work);
   out.training = training_bytes(run, s, work, machine), out.evaluation = evaluation_bytes(run, s, work, machine);
   out.measuring = measuring_bytes(run, s, work, machine);
   double samples = 0;
   for (const auto& task : work.tasks) samples += number_of(task.train + task.scored + task.novel);
-  out.host = samples * kText + replayed_bytes(config, composition, s, work);
+  out.host = samples * kText + replayed_bytes(config, composition, s, work) + (on_device ? 0 : reference);
   const double busy = out.kept() + std::max({out.training, out.evaluation, out.measuring});
   out.overhead += machine.gpu ? (kDeviceOverhead - 1) * busy + kContext : kProgram + out.host;
   return out;

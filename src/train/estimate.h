@@ -58,7 +58,7 @@ SampleWork sample_work(const ModelShape& shape, const Workload& work, bool recom
 struct MemoryEstimate {  // bytes of one device
   double weights = 0, adapters = 0, optimizer = 0, method = 0, reference = 0, samples = 0, overhead = 0;
   double training = 0, evaluation = 0, measuring = 0;  // activations; one of the three at a time
-  double host = 0;                                     // beside the device: texts, replayed pictures
+  double host = 0;                                     // beside the device: texts, replayed pictures, reference
   double kept() const { return weights + adapters + optimizer + method + reference + samples; }
   double peak() const;
 };

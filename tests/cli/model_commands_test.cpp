@@ -34,10 +34,17 @@ TEST(ModelCommands, OnAGpuTheNumbersAreThoseOfTheCpu) {
     }
     const auto cpu = read_safetensors(folder / "cpu"), gpu = read_safetensors(folder / "cuda");
     ASSERT_EQ(cpu.tensors.size(), gpu.tensors.size()) << name;
+    const auto real = load_index(read_safetensors(model.folder + "/io.safetensors"), "in.attention_mask").unsqueeze(-1);
     for (const auto& view : cpu.tensors) {
       const bool whole = view.dtype == Dtype::I64, gradient = view.name.rfind("grad.", 0) == 0;
       const double largest = load_real(cpu, view.name).abs().max().item<double>();
-      EXPECT_LE(apart(cpu, gpu, view.name), whole ? 0 : gradient ? 3e-3 * largest : 5e-4) << name << " " << view.name;
+      auto difference = (load_real(cpu, view.name) - load_real(gpu, view.name)).abs();
+      // What stands at padding means nothing, and the kernels of the two differ there.
+      if (view.name == "logits" || view.name == "last_hidden") difference = difference * real;
+      EXPECT_LE(difference.max().item<double>(), whole      ? 0
+                                                 : gradient ? 3e-3 * largest
+                                                            : 5e-4)
+          << name << " " << view.name;
     }
   }
 }
