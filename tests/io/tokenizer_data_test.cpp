@@ -149,10 +149,10 @@ TEST(TokenizerData, VocabularyFilesGiveTheSameIds) {
   for (const auto& vector : llama_vectors()) texts.push_back(vector.text);
   texts.push_back("<|im_start|>system\n\xe4\xbd\xa0\xe6\x98\xaf<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>");
   ASSERT_GT(texts.size(), 1000u);
-  for (const auto& text : texts) {
-    const auto expected = from_json->encode(text), found = pair->encode(text);
-    ASSERT_EQ(ids_of(expected), ids_of(found)) << text;
-    ASSERT_EQ(pair->decode(ids_of(found)), from_json->decode(ids_of(expected))) << text;
+  for (size_t i = 0; i < texts.size(); i += kSanitized ? 25 : 1) {
+    const auto expected = from_json->encode(texts[i]), found = pair->encode(texts[i]);
+    ASSERT_EQ(ids_of(expected), ids_of(found)) << texts[i];
+    ASSERT_EQ(pair->decode(ids_of(found)), from_json->decode(ids_of(expected))) << texts[i];
   }
 }
 
