@@ -9,8 +9,8 @@
 namespace asr {
 
 // q [B, heads, T, d], k and v [B, kv_heads, S, d] with heads a multiple of kv_heads; key_mask [B, S] true where a key
-// may be seen, or undefined where no key is hidden (the fastest on a GPU). Causal: query t sits at position S - T + t and sees keys up to it. A query that sees no key gets some
-// finite row, which nobody must read.
+// may be seen, or undefined where no key is hidden (the fastest on a GPU). Causal: query t sits at position S - T + t
+// and sees keys up to it. A query that sees no key gets some finite row, which nobody must read.
 torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                      const torch::Tensor& key_mask, bool causal);  // [B, heads, T, d]
 torch::Tensor attend_reference(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -30,8 +30,10 @@ torch::Tensor join_heads(const torch::Tensor& x);                  // and back
 
 // Cosines and sines of the rotary positions, computed once for the queries and keys of every layer.
 struct RotaryTable {
-  torch::Tensor cosine, sine;  // [B, T, d / 2]; [1, T, d / 2] where every sample has the same positions
+  torch::Tensor cosine, sine;              // [B, T, d / 2]; [1, T, d / 2] where every sample has the same positions
+  torch::Tensor wide_cosine, signed_sine;  // [B, 1, T, d] where asked for: heads turn in three operators then
 };
+RotaryTable rotary_table(const torch::Tensor& cosine, const torch::Tensor& sine, bool wide);
 // positions [B, T], or [3, B, T] where the configuration turns sections of a head by time, height and width.
 RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, const RotaryConfig& config,
                         at::ScalarType type);
@@ -40,6 +42,7 @@ RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, double
 // Rotary position embedding in halves, as LLaMA has it; x [B, heads, T, d], positions [B, T].
 torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table);
 torch::Tensor rotate_reference(const torch::Tensor& x, const RotaryTable& table);
+torch::Tensor rotate_wide(const torch::Tensor& x, const RotaryTable& table);  // on a GPU
 torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions, double theta);
 
 }  // namespace asr

@@ -84,16 +84,20 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
   const auto first_call = pass.dropout ? std::make_optional(*pass.dropout) : std::nullopt;
   const bool tapping = tap_at(layer, tap) != nullptr;
   const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
-  const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request](const torch::Tensor& from,
-                                                                                            AdapterDropout* dropout) {
+  const auto tap_mask = std::make_shared<TapMask>(tapping ? tapped->mask : TapMask());
+  const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request, tap_mask](
+                       const torch::Tensor& from, AdapterDropout* dropout) {
     const auto& part = layers[layer];
     TapResult rows;
+    rows.mask = *tap_mask;
     const Pass inner{experts, dropout};
     const auto sum = from + attention(layer, part.attention_norm(from), rotary, mask, inner, nullptr,
                                       request ? &*request : nullptr, &rows);
     const auto gate_up = together({&part.gate, &part.up}, part.mlp_norm(sum), inner);
     std::vector<torch::Tensor> out = {sum + part.down(gated_silu(gate_up[0], gate_up[1]), inner)};
     out.insert(out.end(), rows.layers.begin(), rows.layers.end());
+    out.insert(out.end(), rows.scores.begin(), rows.scores.end());
+    *tap_mask = rows.mask;
     return out;
   };
   const auto out = recompute(
@@ -103,7 +107,10 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
       },
       x, parameters);
   if (pass.dropout) pass.dropout->calls += adapter_calls(l, pass.experts);
-  if (tapping) tapped->layers.push_back(out[1]);
+  if (tapping) {
+    tapped->mask = *tap_mask;  // undefined where the tap was fused
+    (tap_mask->bias.defined() ? tapped->scores : tapped->layers).push_back(out[1]);
+  }
   return out[0];
 }
 
@@ -138,6 +145,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
       if (inside->stop_there) return {};
     }
   }
+  if (tapped) tapped->finish();
   const auto out = normed(final_norm);
   if (inside && inside->layer >= depth) inside->state = out;
   return out;

@@ -8,6 +8,10 @@
 #include "nn/layer_kernels.h"
 #include "tensor/torch_compat.h"
 
+#if __has_include(<ATen/ops/rms_norm.h>)
+#define ASR_HAVE_RMS_NORM 1
+#endif
+
 namespace asr {
 namespace {
 
@@ -173,8 +177,11 @@ struct MeanFunction : torch::autograd::Function<MeanFunction> {
 }  // namespace
 
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
-  if (!has_kernel(x) || !has_kernel(weight) || x.numel() == 0) return rms_norm_reference(x, weight, eps);
-  return NormFunction::apply(x, weight, eps);
+  if (has_kernel(x) && has_kernel(weight) && x.numel() > 0) return NormFunction::apply(x, weight, eps);
+#ifdef ASR_HAVE_RMS_NORM
+  if (x.is_cuda()) return at::rms_norm(x, {x.size(-1)}, {}, eps) * weight;  // rounded as the reference is
+#endif
+  return rms_norm_reference(x, weight, eps);
 }
 
 torch::Tensor rms_norm_reference(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
@@ -192,7 +199,7 @@ std::pair<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x, con
                                                      const torch::Tensor& weight, double eps) {
   if (!has_kernel(x) || !has_kernel(added) || !has_kernel(weight) || x.numel() == 0 || x.sizes() != added.sizes()) {
     const auto sum = x + added;
-    return {sum, rms_norm_reference(sum, weight, eps)};
+    return {sum, rms_norm(sum, weight, eps)};
   }
   const auto out = AddNormFunction::apply(x, added, weight, eps);
   return {out[0], out[1]};

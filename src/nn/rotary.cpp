@@ -74,11 +74,20 @@ RotaryTable make_rotary(const torch::Tensor& positions, int64_t head_dim, const 
     angle = at::cat(turned, -1);
   }
   const double scale = config.attention_scale;
-  return {(angle.cos() * scale).to(type).contiguous(), (angle.sin() * scale).to(type).contiguous()};
+  return rotary_table((angle.cos() * scale).to(type), (angle.sin() * scale).to(type), positions.is_cuda());
+}
+
+RotaryTable rotary_table(const torch::Tensor& cosine, const torch::Tensor& sine, bool wide) {
+  RotaryTable out{cosine.contiguous(), sine.contiguous(), {}, {}};
+  if (!wide) return out;
+  out.wide_cosine = at::cat({cosine, cosine}, -1).unsqueeze(1);
+  out.signed_sine = at::cat({-sine, sine}, -1).unsqueeze(1);
+  return out;
 }
 
 torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table) {
   if (has_kernel(x) && has_kernel(table.cosine)) return RotateFunction::apply(x, table.cosine, table.sine);
+  if (table.wide_cosine.defined()) return rotate_wide(x, table);
   return rotate_reference(x, table);
 }
 
@@ -87,6 +96,11 @@ torch::Tensor rotate_reference(const torch::Tensor& x, const RotaryTable& table)
   const auto cosine = table.cosine.unsqueeze(1), sine = table.sine.unsqueeze(1);
   const auto a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
   return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 3);
+}
+
+torch::Tensor rotate_wide(const torch::Tensor& x, const RotaryTable& table) {
+  const auto swapped = x.view({x.size(0), x.size(1), x.size(2), 2, -1}).flip(3).flatten(3);
+  return at::addcmul(x * table.wide_cosine, swapped, table.signed_sine);
 }
 
 torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions, double theta) {

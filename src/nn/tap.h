@@ -21,24 +21,31 @@ struct TapRequest {
 
 // What all tapped layers of a pass share: which keys a row sees, and where rows and columns are.
 struct TapMask {
-  torch::Tensor bias;           // [B, 1, T or 1, S]: 0, or -inf where a row does not see a key; float32 at least
+  torch::Tensor bias;           // [B, 1, T or 1, S]: 0, or far below where a row does not see a key; float32 at least
   torch::Tensor rows, columns;  // [B, 1, T, 1] and [B, 1, 1, V], padding at 0
   torch::Tensor real, zero;     // [B, 1, T, V], and what stands elsewhere
+  double scale = 1;             // of the scores
 };
 
 struct TapResult {
-  TapMask mask;                                                      // made by the first layer that needs it
-  std::vector<torch::Tensor> layers;                                 // one a requested layer: [B, heads, T, V]
-  torch::Tensor stacked() const { return torch::stack(layers, 1); }  // [B, L, heads, T, V]
+  std::vector<torch::Tensor> layers;  // one a requested layer: [B, heads, T, V]
+  // Where attention is not fused with its tap, a layer leaves the scores of its rows, [B, heads, T, S], and finish()
+  // makes all of them into rows: on a GPU each small operator costs a start.
+  std::vector<torch::Tensor> scores;
+  TapMask mask;       // made by the first layer that needs it
+  torch::Tensor all;  // [B, L, heads, T, V] where finish() made the layers
+
+  void finish();                  // at the end of a pass
+  torch::Tensor stacked() const;  // [B, L, heads, T, V]
 };
 
 // q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen, or undefined
 // where none is hidden; causal rows see keys up to their own position. Float32 at least, whatever q is.
 torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& key_mask, bool causal,
                              const TapRequest& request);
-// The same for many layers: on a GPU each small operator costs a start, and most of them are the mask's.
 TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request);
-torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask);
+// [B, heads, T, S], not yet scaled; k may have fewer heads than q.
+torch::Tensor tap_scores(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask);
 
 // attend() of nn/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
 // needs as many queries as keys.

@@ -133,6 +133,11 @@ TEST(FusedRotation, AgreesWithThePlainForm) {
         return Inputs{rotate_reference(in[0], make_rotary(positions, width, 10000, at::kDouble))};
       };
       expect_agreement(fused, plain, {x}, cat("width ", width));
+      const auto wide = [&](const Inputs& in) {
+        const auto table = make_rotary(positions, width, 10000, in[0].scalar_type());
+        return Inputs{rotate_wide(in[0], rotary_table(table.cosine, table.sine, /*wide=*/true))};
+      };
+      expect_agreement(wide, plain, {x}, cat("wide table, width ", width));
     }
 }
 

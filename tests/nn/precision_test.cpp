@@ -1,8 +1,9 @@
 // Models in bfloat16 and on a GPU: what must be computed in float32 is, and attention takes no mask, an aligned one or
 // the order alone, with the same result. On a machine without a GPU the CPU alone is compared.
 #include "nn/attention.h"
-#include "nn/decoder.h"
 #include "nn/fused.h"
+#include "nn/linear.h"
+#include "nn/tap.h"
 #include "tests/support/files.h"
 #include "tests/support/tensors.h"
 
@@ -120,51 +121,6 @@ TEST(Attention, WithoutAMaskEqualsAttentionWithOne) {
       expect_equal_attention(c, device, at::kBFloat16, 2e-2);
       expect_equal_attention(c, device, at::kHalf, 4e-3);
     }
-}
-
-// The decoder drops the mask by itself where it may; real tokens must not notice.
-TEST(Attention, ADecoderComputesTheSameOnEveryDevice) {
-  if (devices().size() == 1) GTEST_SKIP() << "there is no GPU here";
-  torch::manual_seed(6);
-  Decoder on_cpu;
-  on_cpu.config.layers = 2, on_cpu.config.width = 32, on_cpu.config.heads = 4, on_cpu.config.kv_heads = 2;
-  on_cpu.config.mlp = 48;
-  const auto linear = [](int64_t out, int64_t in) {
-    Linear l;
-    l.weight = torch::randn({out, in}) / std::sqrt(static_cast<double>(in));
-    return l;
-  };
-  for (int i = 0; i < 2; ++i) {
-    DecoderLayer l;
-    l.attention_norm.weight = torch::ones({32}), l.mlp_norm.weight = torch::ones({32});
-    l.q = linear(32, 32), l.k = linear(16, 32), l.v = linear(16, 32), l.o = linear(32, 32);
-    l.gate = linear(48, 32), l.up = linear(48, 32), l.down = linear(32, 48);
-    on_cpu.layers.push_back(std::move(l));
-  }
-  on_cpu.final_norm.weight = torch::ones({32});
-  Decoder on_gpu = on_cpu;
-  const auto move = [](torch::Tensor& t) { t = t.to(at::kCUDA); };
-  for (auto& l : on_gpu.layers) {
-    move(l.attention_norm.weight), move(l.mlp_norm.weight);
-    for (auto* one : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) move(one->weight);
-  }
-  move(on_gpu.final_norm.weight);
-  const auto x = torch::randn({2, 11, 32}), next = torch::randn({2, 1, 32});
-  for (const auto& [left, right] : {std::pair<int64_t, int64_t>{0, 0}, {0, 4}, {4, 0}}) {
-    auto mask = torch::ones({2, 11}, at::kBool);
-    mask[1].narrow(0, 0, left).fill_(false), mask[1].narrow(0, 11 - right, right).fill_(false);
-    const auto positions = (mask.to(at::kLong).cumsum(1) - 1).clamp_min(0);
-    const auto run = [&](const Decoder& decoder, at::Device device) {
-      at::NoGradGuard no_grad;
-      KvCache cache;
-      const auto whole = decoder(x.to(device), positions.to(device), mask.to(device), Pass{});
-      decoder(x.to(device), positions.to(device), mask.to(device), Pass{}, &cache);
-      const auto after = decoder(next.to(device), positions.narrow(1, 10, 1).to(device) + 1,
-                                 torch::ones({2, 1}, at::kBool).to(device), Pass{}, &cache);
-      return at::cat({whole.cpu().index({mask}), after.cpu().flatten(0, 1)});
-    };
-    expect_close(run(on_gpu, at::kCUDA), run(on_cpu, at::kCPU), 1e-4, cat("padding ", left, " and ", right));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// A decoder computes the same on every device and in every precision: fused kernels, the library's and plain forms meet
+// here. On a machine without a GPU the CPU's two ways are compared.
+#include "nn/decoder.h"
+
+#include <cmath>
+
+#include "tensor/torch_compat.h"
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+Linear random_linear(int64_t out, int64_t in) {
+  Linear l;
+  l.weight = torch::randn({out, in}) / std::sqrt(static_cast<double>(in));
+  return l;
+}
+
+Decoder small_decoder() {
+  torch::manual_seed(6);
+  Decoder d;
+  d.config.layers = 3, d.config.width = 32, d.config.heads = 4, d.config.kv_heads = 2, d.config.mlp = 48;
+  for (int i = 0; i < d.config.layers; ++i) {
+    DecoderLayer l;
+    l.attention_norm.weight = torch::rand({32}) + 0.5, l.mlp_norm.weight = torch::rand({32}) + 0.5;
+    l.q = random_linear(32, 32), l.k = random_linear(16, 32), l.v = random_linear(16, 32), l.o = random_linear(32, 32);
+    l.gate = random_linear(48, 32), l.up = random_linear(48, 32), l.down = random_linear(32, 48);
+    d.layers.push_back(std::move(l));
+  }
+  d.final_norm.weight = torch::ones({32});
+  return d;
+}
+
+Decoder moved(Decoder d, const at::TensorOptions& to) {
+  const auto move = [&](torch::Tensor& t) { t = t.to(to); };
+  for (auto& l : d.layers) {
+    move(l.attention_norm.weight), move(l.mlp_norm.weight);
+    for (auto* one : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) move(one->weight);
+  }
+  move(d.final_norm.weight);
+  return d;
+}
+
+// float32 on the CPU has kernels of its own, double takes the plain forms, a GPU the library's.
+std::vector<at::TensorOptions> other_places() {
+  std::vector<at::TensorOptions> out = {at::TensorOptions().dtype(at::kDouble)};
+  for (const auto& device : devices())
+    if (device.is_cuda())
+      for (const auto type : {at::kFloat, at::kDouble}) out.push_back(at::TensorOptions().device(device).dtype(type));
+  return out;
+}
+
+std::string name_of(const at::TensorOptions& place) {
+  return cat(place.device().str(), " ", c10::toString(c10::typeMetaToScalarType(place.dtype())));
+}
+
+torch::Tensor padded_mask(int64_t left, int64_t right) {  // [2, 11]; the second sample is shorter
+  auto mask = torch::ones({2, 11}, at::kBool);
+  mask[1].narrow(0, 0, left).fill_(false), mask[1].narrow(0, 11 - right, right).fill_(false);
+  return mask;
+}
+
+torch::Tensor positions_in(const torch::Tensor& mask) {
+  return (mask.to(at::kLong).cumsum(1) - 1).clamp_min(0);
+}
+
+const std::vector<std::pair<int64_t, int64_t>> kPadding = {{0, 0}, {0, 4}, {4, 0}};
+
+// The decoder drops the mask by itself where it may; real tokens must not notice.
+TEST(Decoder, ComputesTheSameInEveryPlaceWithAndWithoutACache) {
+  const auto decoder = small_decoder();
+  const auto x = torch::randn({2, 11, 32}), next = torch::randn({2, 1, 32});
+  for (const auto& [left, right] : kPadding) {
+    const auto mask = padded_mask(left, right), positions = positions_in(mask);
+    const auto run = [&](const at::TensorOptions& place) {
+      at::NoGradGuard no_grad;
+      const auto device = place.device();
+      const auto here = moved(decoder, place);
+      KvCache cache;
+      const auto whole = here(x.to(place), positions.to(device), mask.to(device), Pass{});
+      here(x.to(place), positions.to(device), mask.to(device), Pass{}, &cache);
+      const auto after = here(next.to(place), positions.narrow(1, 10, 1).to(device) + 1,
+                              torch::ones({2, 1}, at::kBool).to(device), Pass{}, &cache);
+      return at::cat({whole.cpu().index({mask}), after.cpu().flatten(0, 1)});
+    };
+    const auto expected = run(at::TensorOptions());
+    for (const auto& place : other_places())
+      expect_close(run(place), expected, 1e-4, cat(name_of(place), ", padding ", left, " and ", right));
+  }
+}
+
+TEST(Decoder, TapsTheSameInEveryPlaceAlsoWhenLayersRunAgain) {
+  const auto decoder = small_decoder();
+  const auto x = torch::randn({2, 11, 32}), factor = torch::randn({2, 2, 4, 3, 5});
+  TapRequest request;
+  request.layers = {0, 2};
+  request.rows = torch::tensor({6, 5, 6, 6, -1, 4}).view({2, 3});
+  request.columns = torch::tensor({0, 2, 1, 4, 3, 4, 5, 5, -1, 6}).view({2, 5});
+  for (const auto& [left, right] : kPadding) {
+    const auto mask = padded_mask(left, right), positions = positions_in(mask);
+    const auto run = [&](const at::TensorOptions& place, bool again) {
+      const auto device = place.device();
+      auto asked = request;
+      asked.rows = asked.rows.to(device), asked.columns = asked.columns.to(device);
+      const auto input = x.to(place).detach().requires_grad_();
+      const auto here = moved(decoder, place);  // needed again by layers that run again
+      TapResult taps;
+      DecoderInside inside;
+      inside.recompute = again;
+      const auto out = here(input, positions.to(device), mask.to(device), Pass{}, nullptr, &asked, &taps, {}, &inside);
+      const auto rows = taps.stacked();
+      EXPECT_EQ(taps.layers.size(), 2u);
+      EXPECT_TRUE(taps.layers.at(1).equal(rows.select(1, 1)));
+      const auto loss = (rows * factor.to(place)).sum() + out.square().mean();
+      return std::vector<torch::Tensor>{rows.detach(), gradients(loss, {input})[0]};
+    };
+    const auto expected = run(at::TensorOptions(), false);
+    EXPECT_EQ(expected[0][1].select(2, 1).abs().sum().item<double>(), 0);  // a row that nobody asked for
+    for (const bool again : {false, true}) {
+      auto places = other_places();
+      if (again) places.push_back(at::TensorOptions());
+      for (const auto& place : places) {
+        const auto found = run(place, again);
+        const auto what = cat(name_of(place), again ? ", again" : "", ", padding ", left, " and ", right);
+        expect_close(found[0], expected[0], 1e-4, what);
+        expect_close(found[1], expected[1], 2e-4, what + ", gradient");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asr
