@@ -33,13 +33,19 @@ torch::Tensor own_grid(const torch::Tensor& x, const ImageCells& image) {
   return cells.reshape(shape);
 }
 
+// The interpolation of one side as a matrix [to, from]: what the library makes of the unit vectors.
+torch::Tensor interpolation(int64_t from, int64_t to, const at::TensorOptions& options) {
+  const auto unit = torch::eye(from, at::kDouble).view({1, 1, from, from});
+  return at::_upsample_bilinear2d_aa(unit, {to, from}, /*align_corners=*/false).view({to, from}).to(options);
+}
+
+// By two products: on a GPU the gradient of the library's interpolation adds in an order that changes.
 torch::Tensor resized(const torch::Tensor& map, int64_t height, int64_t width) {
-  if (map.size(-2) == height && map.size(-1) == width) return map;
-  auto shape = map.sizes().vec();
-  const auto flat = map.reshape({1, -1, map.size(-2), map.size(-1)});
-  const auto out = at::_upsample_bilinear2d_aa(flat, {height, width}, /*align_corners=*/false).clamp_min(0);
-  shape[shape.size() - 2] = height, shape.back() = width;
-  return out.reshape(shape);
+  const auto options = map.options().requires_grad(false);
+  auto out = map;
+  if (map.size(-2) != height) out = interpolation(map.size(-2), height, options).matmul(out);
+  if (map.size(-1) != width) out = out.matmul(interpolation(map.size(-1), width, options).t());
+  return out.clamp_min(0);
 }
 
 }  // namespace

@@ -243,26 +243,25 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   if (want.tap_layers) {
     if (batch.question_tokens >= 0) {
       // Slices do where questions begin the text: nothing has to be looked up.
-      const auto index = at::arange(batch.question_tokens, batch.ids.options()).expand({B, batch.question_tokens});
-      out.rows = at::where(batch.question.narrow(1, 0, batch.question_tokens), index, at::full_like(index, -1));
+      out.rows = request.rows = leading_positions(batch.question, batch.question_tokens);
       request.first_row = shift, request.first_column = 0;
     } else {
       out.rows = positions_of(batch.question);
+      request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
     }
-    request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
     request.columns = at::arange(V, batch.ids.options()).expand({B, V});
     for (int64_t i = depth - want.tap_layers; i < depth; ++i) request.layers.push_back(i);
   }
   const auto* tap = want.tap_layers ? &request : nullptr;
   auto* taken = want.tap_layers ? &tapped : nullptr;
   const auto positions = at::arange(shift + T, batch.ids.options()).expand({B, shift + T});
-  const auto seen = torch::ones({B, V}, batch.mask.options());
   DecoderInside inside;
   inside.recompute = options_.recompute;
   if (want.pooled) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
   inside.stop_there = !(want.loss || want.logits || want.state || want.tap_layers);  // embeddings need nothing above
   const auto hidden = cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual, &inside)
-                            : decoder_(at::cat({visual, words}, 1), positions, at::cat({seen, batch.mask}, 1), pass,
+                            : decoder_(at::cat({visual, words}, 1), positions,
+                                       at::cat({torch::ones({B, V}, batch.mask.options()), batch.mask}, 1), pass,
                                        nullptr, tap, taken, {}, &inside);
 
   if (want.tap_layers) {
@@ -271,10 +270,10 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   }
   if (want.pooled) {
     out.image = mean_tokens(cross ? visual : inside.state.narrow(1, 0, V));
-    out.text = mean_tokens(inside.state.narrow(1, shift, T), batch.question);
+    out.text = mean_tokens(cross ? inside.state : inside.state.narrow(1, shift, T), batch.question);
   }
   if (!hidden.defined()) return out;
-  const auto text = hidden.narrow(1, shift, T);
+  const auto text = cross ? hidden : hidden.narrow(1, shift, T);
   // The state before a token predicts it. Answers never stand first: the marker <answer> is before them.
   const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
   check(!(want.loss || want.logits) || wanted.numel() > 0, "no sample of the batch has an answer");

@@ -132,7 +132,7 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
                          {"scratch_over_input", scratch},
                          {"composed_loss", composed.loss},
                          {"fused_loss", fused.loss}});
-      rows.push_back({shape_text(shape), std::to_string(threads), number(composed.milliseconds, 2),
+      rows.push_back({cat(shape_text(shape)), std::to_string(threads), number(composed.milliseconds, 2),
                       number(fused.milliseconds, 2), number(ratio, 1), number(scratch, 4)});
     }
   }

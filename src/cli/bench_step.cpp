@@ -15,6 +15,7 @@
 #include "nn/adamw.h"
 #include "spectral/descriptor.h"
 #include "spectral/spectral_loss.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
@@ -76,10 +77,12 @@ class AsrTerms {
     batch.posterior = torch::rand({B, skills}).softmax(1);
     batch.reference_image = torch::randn({B, width}), batch.reference_text = torch::randn({B, width});
   }
-  torch::Tensor operator()(const Batch& batch, const Output& out) const {
+  torch::Tensor added(const Batch& batch, const Output& out) const {
     const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out));
-    return (*loss_)(descriptor, batch.posterior).loss * options_.asr.beta +
-           geometry_loss(out.image, out.text, batch.reference_image, batch.reference_text) * options_.asr.gamma;
+    const auto geometry = geometry_loss(out.image, out.text, batch.reference_image, batch.reference_text);
+    return weighted_sum({{out.loss, 1},
+                         {(*loss_)(descriptor, batch.posterior).loss, options_.asr.beta},
+                         {geometry, options_.asr.gamma}});
   }
 
  private:
@@ -110,7 +113,7 @@ class Step {
       const auto start = std::chrono::steady_clock::now();
       const auto busy = std::clock();
       const auto out = model_->forward(batch_, {}, want_);
-      const auto loss = asr_ ? out.loss + (*asr_)(batch_, out) : out.loss;
+      const auto loss = asr_ ? asr_->added(batch_, out) : out.loss;
       optimizer_->zero_grad();
       loss.backward();
       optimizer_->step(1e-4);

@@ -35,19 +35,13 @@ class Asr final : public Method {
       loss_.emplace(memory_.tensors(), options_, at::TensorOptions().dtype(at::kFloat).device(stage.model.device()));
   }
 
-  torch::Tensor loss(StepContext& step) override {
-    torch::Tensor total;
-    const auto add = [&](const char* name, const torch::Tensor& term, double weight) {
-      step.log[name] = term.detach() * weight;
-      total = total.defined() ? total + term * weight : term * weight;
-    };
+  void add_losses(StepContext& step) override {
     if (loss_) {
       const auto terms = spectral(step);
-      add("spectral_loss", scaled(terms.loss, step.share.samples), options_.asr.beta);
+      step.add("spectral_loss", scaled(terms.loss, step.share.samples), options_.asr.beta);
       step.log["spectral_weight"] = scaled(terms.weight.mean(), step.share.samples);
     }
-    if (options_.asr.gamma > 0) add("geometry_loss", geometry(step), options_.asr.gamma);
-    return total;
+    if (options_.asr.gamma > 0) step.add("geometry_loss", geometry(step), options_.asr.gamma);
   }
 
   void after_stage(StageContext& stage) override { memory_.update(stage.moments()); }

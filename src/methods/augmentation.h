@@ -1,5 +1,5 @@
-// The paper's training augmentation: a horizontal flip and a crop that keeps at least 80 % of each side, left out where a
-// question's answer would change with the picture. Which one a sample gets depends on its key alone.
+// The paper's training augmentation: a horizontal flip and a crop that keeps at least 80 % of each side, left out where
+// a question's answer would change with the picture. Which one a sample gets depends on its key alone.
 #pragma once
 
 #include <cstdint>

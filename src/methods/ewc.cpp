@@ -38,12 +38,10 @@ class Ewc final : public Method {
     visitor("samples", samples_, 0, 1000000000, "samples of the stage that F is measured on; 0: all");
   }
 
-  torch::Tensor loss(StepContext& step) override {
-    if (!fisher_.defined() || lambda_ == 0) return {};
-    const auto penalty =
-        scaled((fisher_ * (flat(step.parameters) - anchor_).square()).sum() * lambda_, step.share.process());
-    step.log["ewc_loss"] = penalty.detach();
-    return penalty;
+  void add_losses(StepContext& step) override {
+    if (!fisher_.defined() || lambda_ == 0) return;
+    step.add("ewc_loss",
+             scaled((fisher_ * (flat(step.parameters) - anchor_).square()).sum() * lambda_, step.share.process()));
   }
 
   void after_stage(StageContext& stage) override {

@@ -26,8 +26,8 @@ class Lwf final : public Method {
     if (!teacher_.empty()) install();
   }
 
-  torch::Tensor loss(StepContext& step) override {
-    if (teacher_.empty() || weight_ == 0) return {};
+  void add_losses(StepContext& step) override {
+    if (teacher_.empty() || weight_ == 0) return;
     torch::Tensor old;
     {
       at::NoGradGuard no_grad;
@@ -38,10 +38,8 @@ class Lwf final : public Method {
     const auto p = (old / temperature_).softmax(-1);
     const auto log_p = (old / temperature_).log_softmax(-1);
     const auto log_q = (step.output.logits / temperature_).log_softmax(-1);
-    const auto divergence =
-        scaled((p * (log_p - log_q)).sum(-1).mean() * (weight_ * temperature_ * temperature_), step.share.answers);
-    step.log["lwf_loss"] = divergence.detach();
-    return divergence;
+    step.add("lwf_loss", scaled((p * (log_p - log_q)).sum(-1).mean() * (weight_ * temperature_ * temperature_),
+                                step.share.answers));
   }
 
   void after_stage(StageContext&) override {

@@ -11,10 +11,7 @@ namespace asr {
 
 torch::Tensor row_weights(const Batch& batch, const Output& output) {
   if (output.row_weights.defined()) return output.row_weights;
-  const auto& rows = output.rows;
-  const auto functional = batch.functional.defined() ? batch.functional : batch.question;
-  const auto valid = rows.ge(0);
-  return token_weights(functional.gather(1, rows.clamp_min(0)), valid);
+  return token_weights_at(batch.functional.defined() ? batch.functional : batch.question, output.rows);
 }
 
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,

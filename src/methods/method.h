@@ -61,6 +61,12 @@ struct StepContext {
   std::function<torch::Tensor(const Pass&)>
       logits;                                 // what is learnt from, under other experts: answer tokens or classes
   std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
+  std::vector<std::pair<torch::Tensor, double>>& losses;  // what is minimised is their weighted sum
+
+  void add(const std::string& name, const torch::Tensor& term, double weight = 1) {
+    log[name] = weight == 1 ? term.detach() : term.detach() * weight;
+    losses.emplace_back(term, weight);
+  }
 };
 
 class Method {
@@ -77,7 +83,7 @@ class Method {
   virtual void before_stage(StageContext&) {}
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.
   virtual void mix_batch(Batch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
-  virtual torch::Tensor loss(StepContext&) { return {}; }  // undefined: nothing to add
+  virtual void add_losses(StepContext&) {}
   virtual void after_stage(StageContext&) {}
   virtual void state(StateVisitor&) {}
 };

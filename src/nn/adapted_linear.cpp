@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "nn/layer_kernels.h"
+#include "tensor/record.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {

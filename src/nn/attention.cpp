@@ -7,6 +7,11 @@
 #include "nn/layer_kernels.h"
 
 #if __has_include(<ATen/ops/scaled_dot_product_attention.h>)
+#include <ATen/Context.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include "tensor/runtime.h"
 #define ASR_HAVE_SDPA 1
 #endif
 
@@ -30,6 +35,30 @@ torch::Tensor visible_keys(const torch::Tensor& key_mask, int64_t queries, bool 
 }
 
 #ifdef ASR_HAVE_SDPA
+struct FixedOrder final : torch::autograd::FunctionPreHook {
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    return grads;
+  }
+};
+struct AnyOrder final : torch::autograd::FunctionPostHook {
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads,
+                                            const torch::autograd::variable_list&) override {
+    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+    return grads;
+  }
+};
+
+// Fused attention adds up its gradient in an order that changes, unless the library is told otherwise. Told for good,
+// it would also replace fast operators whose sums have but one summand.
+torch::Tensor in_fixed_order(torch::Tensor attended) {
+  if (const auto node = attended.grad_fn(); node && deterministic()) {
+    node->add_pre_hook(std::make_unique<FixedOrder>());
+    node->add_post_hook(std::make_unique<AnyOrder>());
+  }
+  return attended;
+}
+
 // Without a mask the library takes its flash kernel; with one its memory-efficient kernel, which reads a bias whose
 // rows begin at multiples of 8 as it is, shared by all heads, where it would copy any other.
 torch::Tensor attend_library(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -38,13 +67,14 @@ torch::Tensor attend_library(const torch::Tensor& q, const torch::Tensor& k, con
   const auto wide_k = wide(k, group), wide_v = wide(v, group);
   const bool order = causal && queries > 1;  // a single query is the last one: it sees every key
   if (!key_mask.defined() && (!order || queries == keys))
-    return at::scaled_dot_product_attention(q, wide_k, wide_v, {}, 0.0, order);
+    return in_fixed_order(at::scaled_dot_product_attention(q, wide_k, wide_v, {}, 0.0, order));
   const auto hidden = visible_keys(key_mask.defined() ? key_mask : all_keys(k), queries, order).logical_not();
   // Large and finite, in half precision too: a row without keys then stays free of NaN.
   const double low = q.scalar_type() == at::kHalf ? -3e4 : -1e9;
   const auto room =
       torch::zeros({hidden.size(0), 1, hidden.size(2), (keys + 7) / 8 * 8}, q.options().requires_grad(false));
-  return at::scaled_dot_product_attention(q, wide_k, wide_v, room.narrow(3, 0, keys).masked_fill_(hidden, low));
+  const auto bias = room.narrow(3, 0, keys).masked_fill_(hidden, low);
+  return in_fixed_order(at::scaled_dot_product_attention(q, wide_k, wide_v, bias));
 }
 #endif
 

@@ -9,7 +9,7 @@
 #include "nn/attention.h"
 #include "nn/layer_kernels.h"
 #include "nn/tap.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
@@ -33,8 +33,6 @@ Rows<Real> rows_of(const torch::Tensor& x, int64_t sample, int64_t head) {
 }
 
 using kernel::AttentionTap;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // A request as the kernel reads it; the tensors are seen as [B, heads, T, V].
 struct Tap {
@@ -132,63 +130,47 @@ HeadGrads run_backward(const Heads& heads, const Mixed& mixed, const torch::Tens
   return to;
 }
 
-struct AttendFunction : torch::autograd::Function<AttendFunction> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v, const torch::Tensor& key_mask, bool causal) {
-    const Heads heads{dense_rows(q), dense_rows(k), dense_rows(v), key_mask.contiguous(), causal};
-    const auto mixed = run_forward(heads);
-    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, mixed.out, mixed.kept});
-    context->saved_data["causal"] = causal;
-    return mixed.out;
-  }
+using variable_list = std::vector<torch::Tensor>;
 
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused attention");
-    const auto saved = context->get_saved_variables();
-    const Heads heads{saved[0], saved[1], saved[2], saved[3], context->saved_data["causal"].toBool()};
-    const auto to = run_backward(heads, {saved[4], saved[5]}, grads[0]);
-    return {to.q, to.k, to.v, torch::Tensor(), torch::Tensor()};
-  }
-};
+torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const torch::Tensor& key_mask, bool causal) {
+  const bool with_grad = needs_gradient({q, k, v});
+  at::NoGradGuard no_grad;
+  const Heads heads{dense_rows(q.detach()), dense_rows(k.detach()), dense_rows(v.detach()), key_mask.contiguous(),
+                    causal};
+  const auto mixed = run_forward(heads);
+  if (with_grad)
+    record("fused attention", {q, k, v}, {mixed.out},
+           [heads, out = mixed.out.detach(), kept = mixed.kept](const variable_list& grads) -> variable_list {
+             const auto to = run_backward(heads, {out, kept}, grads[0]);
+             return {to.q, to.k, to.v};
+           });
+  return mixed.out;
+}
 
-struct TappedFunction : torch::autograd::Function<TappedFunction> {
-  static variable_list forward(AutogradContext* context, const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v, const torch::Tensor& key_mask, bool causal,
-                               const torch::Tensor& rows, const torch::Tensor& columns, int64_t first_row,
-                               int64_t first_column) {
-    const auto weights =
-        torch::empty({q.size(0), q.size(1), rows.size(1), columns.size(1)}, q.options().requires_grad(false));
-    const Tap tap{rows, columns, weights, {}, first_row, first_column};
-    const Heads heads{dense_rows(q), dense_rows(k), dense_rows(v), key_mask.contiguous(), causal, &tap};
-    const auto mixed = run_forward(heads);
-    context->save_for_backward({heads.q, heads.k, heads.v, heads.mask, mixed.out, mixed.kept, rows, columns, weights});
-    context->saved_data["causal"] = causal;
-    context->saved_data["first_row"] = first_row, context->saved_data["first_column"] = first_column;
-    context->set_materialize_grads(false);
-    return {mixed.out, weights};
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused attention");
-    const auto saved = context->get_saved_variables();
-    const Tap tap{saved[6],
-                  saved[7],
-                  saved[8],
-                  grads[1].defined() ? dense_rows(grads[1]) : grads[1],
-                  context->saved_data["first_row"].toInt(),
-                  context->saved_data["first_column"].toInt()};
-    const Heads heads{saved[0],
-                      saved[1],
-                      saved[2],
-                      saved[3],
-                      context->saved_data["causal"].toBool(),
-                      grads[1].defined() ? &tap : nullptr};
-    const auto to = run_backward(heads, {saved[4], saved[5]}, grads[0].defined() ? grads[0] : at::zeros_like(saved[4]));
-    variable_list out(9);
-    out[0] = to.q, out[1] = to.k, out[2] = to.v;
-    return out;
-  }
-};
+std::pair<torch::Tensor, torch::Tensor> fused_with_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                                        const torch::Tensor& v, const torch::Tensor& key_mask,
+                                                        bool causal, const TapRequest& request) {
+  const bool with_grad = needs_gradient({q, k, v});
+  at::NoGradGuard no_grad;
+  const auto weights = torch::empty({q.size(0), q.size(1), request.rows.size(1), request.columns.size(1)},
+                                    q.options().requires_grad(false));
+  Tap tap{request.rows, request.columns, weights.detach(), {}, request.first_row, request.first_column};
+  Heads heads{
+      dense_rows(q.detach()), dense_rows(k.detach()), dense_rows(v.detach()), key_mask.contiguous(), causal, &tap};
+  const auto mixed = run_forward(heads);
+  heads.tap = nullptr;  // lives as long as this call alone
+  if (with_grad)
+    record("fused attention", {q, k, v}, {mixed.out, weights},
+           [heads, tap, out = mixed.out.detach(), kept = mixed.kept](const variable_list& grads) -> variable_list {
+             auto again = heads;
+             auto pulled = tap;
+             if (grads[1].defined()) pulled.grad = dense_rows(grads[1]), again.tap = &pulled;
+             const auto to = run_backward(again, {out, kept}, grads[0].defined() ? grads[0] : at::zeros_like(out));
+             return {to.q, to.k, to.v};
+           });
+  return {mixed.out, weights};
+}
 
 // The kernel trusts positions.
 void check_positions(const torch::Tensor& asked, int64_t first, int64_t limit, const char* what) {
@@ -206,7 +188,7 @@ void check_positions(const torch::Tensor& asked, int64_t first, int64_t limit, c
 
 torch::Tensor attend_fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const torch::Tensor& key_mask, bool causal) {
-  return AttendFunction::apply(q, k, v, key_mask, causal);
+  return fused(q, k, v, key_mask, causal);
 }
 
 std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor& q, const torch::Tensor& k,
@@ -214,13 +196,12 @@ std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor&
                                                             bool causal, const TapRequest& request) {
   check(!causal || q.size(2) == k.size(2), "a tap on causal attention needs all positions at once; found ", q.size(2),
         " queries of ", k.size(2), " keys");
-  const auto dense = [](const torch::Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); };
-  const auto rows = dense(request.rows), columns = dense(request.columns);
-  check_positions(rows, request.first_row, q.size(2), "rows"),
-      check_positions(columns, request.first_column, k.size(2), "columns");
-  const auto out =
-      TappedFunction::apply(q, k, v, key_mask, causal, rows, columns, request.first_row, request.first_column);
-  return {out[0], out[1]};
+  const auto dense = [](torch::Tensor& x) { x = x.stride(1) == 1 ? x : x.contiguous(); };
+  auto asked = request;
+  dense(asked.rows), dense(asked.columns);
+  check_positions(asked.rows, asked.first_row, q.size(2), "rows");
+  check_positions(asked.columns, asked.first_column, k.size(2), "columns");
+  return fused_with_rows(q, k, v, key_mask, causal, asked);
 }
 
 }  // namespace asr

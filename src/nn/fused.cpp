@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "nn/layer_kernels.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 #if __has_include(<ATen/ops/rms_norm.h>)
 #define ASR_HAVE_RMS_NORM 1
@@ -15,8 +15,7 @@
 namespace asr {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+using variable_list = std::vector<torch::Tensor>;
 
 const float* pointer(const torch::Tensor& x) {
   return x.defined() ? x.data_ptr<float>() : nullptr;
@@ -70,114 +69,110 @@ NormGrads norm_grads(const torch::Tensor& x, const torch::Tensor& weight, const 
   return out;
 }
 
-struct NormFunction : torch::autograd::Function<NormFunction> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& weight,
-                               double eps) {
-    const auto from = x.contiguous(), w = weight.contiguous();
-    const auto normed = norm_rows(from, {}, w, eps);
-    context->save_for_backward({from, w, normed.inverse});
-    context->saved_data["weight"] = weight.requires_grad();
-    return normed.y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused norm");
-    const auto saved = context->get_saved_variables();
-    const auto out =
-        norm_grads(saved[0], saved[1], saved[2], grads[0].contiguous(), {}, context->saved_data["weight"].toBool());
-    return {out.x, out.weight, torch::Tensor()};
-  }
-};
+torch::Tensor fused_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
+  const bool with_grad = needs_gradient({x, weight}), weight_too = weight.requires_grad();
+  at::NoGradGuard no_grad;
+  const auto from = x.detach().contiguous(), w = weight.detach().contiguous();
+  const auto normed = norm_rows(from, {}, w, eps);
+  if (with_grad)
+    record("fused norm", {x, weight}, {normed.y},
+           [from, w, inverse = normed.inverse, weight_too](const variable_list& grads) -> variable_list {
+             const auto out = norm_grads(from, w, inverse, grads[0].contiguous(), {}, weight_too);
+             return {out.x, out.weight};
+           });
+  return normed.y;
+}
 
-struct AddNormFunction : torch::autograd::Function<AddNormFunction> {
-  static variable_list forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& added,
-                               const torch::Tensor& weight, double eps) {
-    const auto w = weight.contiguous();
-    const auto normed = norm_rows(x.contiguous(), added.contiguous(), w, eps);
-    context->save_for_backward({normed.sum, w, normed.inverse});
-    context->saved_data["weight"] = weight.requires_grad();
-    context->set_materialize_grads(false);
-    return {normed.sum, normed.y};
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused norm");
-    if (!grads[1].defined()) return {grads[0], grads[0], torch::Tensor(), torch::Tensor()};
-    const auto saved = context->get_saved_variables();
-    const auto out =
-        norm_grads(saved[0], saved[1], saved[2], grads[1].contiguous(),
-                   grads[0].defined() ? grads[0].contiguous() : grads[0], context->saved_data["weight"].toBool());
-    return {out.x, out.x, out.weight, torch::Tensor()};
-  }
-};
+std::pair<torch::Tensor, torch::Tensor> fused_add_norm(const torch::Tensor& x, const torch::Tensor& added,
+                                                       const torch::Tensor& weight, double eps) {
+  const bool with_grad = needs_gradient({x, added, weight}), weight_too = weight.requires_grad();
+  at::NoGradGuard no_grad;
+  const auto w = weight.detach().contiguous();
+  const auto normed = norm_rows(x.contiguous(), added.contiguous(), w, eps);
+  if (with_grad)
+    record("fused norm", {x, added, weight}, {normed.sum, normed.y},
+           [sum = normed.sum.detach(), w, inverse = normed.inverse,
+            weight_too](const variable_list& grads) -> variable_list {
+             if (!grads[1].defined()) return {grads[0], grads[0], torch::Tensor()};
+             const auto out = norm_grads(sum, w, inverse, grads[1].contiguous(),
+                                         grads[0].defined() ? grads[0].contiguous() : grads[0], weight_too);
+             return {out.x, out.x, out.weight};
+           });
+  return {normed.sum, normed.y};
+}
 
-struct GateFunction : torch::autograd::Function<GateFunction> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& gate, const torch::Tensor& up) {
-    const auto g = gate.contiguous(), u = up.contiguous();
-    const auto out = torch::empty(g.sizes(), g.options().requires_grad(false));
-    const float *from = pointer(g), *factor = pointer(u);
-    float* to = out.data_ptr<float>();
-    at::parallel_for(0, g.numel(), rows_per_task(1), [&](int64_t begin, int64_t end) {
-      layer_kernels().row.gate_forward(from + begin, factor + begin, end - begin, to + begin);
+torch::Tensor fused_gate(const torch::Tensor& gate, const torch::Tensor& up) {
+  const bool with_grad = needs_gradient({gate, up});
+  at::NoGradGuard no_grad;
+  const auto g = gate.detach().contiguous(), u = up.detach().contiguous();
+  const auto out = torch::empty(g.sizes(), g.options());
+  const float *from = pointer(g), *factor = pointer(u);
+  float* to = out.data_ptr<float>();
+  at::parallel_for(0, g.numel(), rows_per_task(1), [&](int64_t begin, int64_t end) {
+    layer_kernels().row.gate_forward(from + begin, factor + begin, end - begin, to + begin);
+  });
+  if (with_grad)
+    record("fused gate", {gate, up}, {out}, [g, u](const variable_list& grads) -> variable_list {
+      const auto grad = grads[0].contiguous();
+      const auto to_g = torch::empty(grad.sizes(), grad.options()), to_u = torch::empty(grad.sizes(), grad.options());
+      const float *gates = pointer(g), *ups = pointer(u), *pull = pointer(grad);
+      float *gate_grad = to_g.data_ptr<float>(), *up_grad = to_u.data_ptr<float>();
+      at::parallel_for(0, grad.numel(), rows_per_task(1), [&](int64_t begin, int64_t end) {
+        layer_kernels().row.gate_backward(gates + begin, ups + begin, pull + begin, end - begin, gate_grad + begin,
+                                          up_grad + begin);
+      });
+      return {to_g, to_u};
     });
-    context->save_for_backward({g, u});
-    return out;
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused gate");
-    const auto saved = context->get_saved_variables();
-    const auto grad = grads[0].contiguous();
-    const auto options = grad.options().requires_grad(false);
-    const auto gate = torch::empty(grad.sizes(), options), up = torch::empty(grad.sizes(), options);
-    const float *g = pointer(saved[0]), *u = pointer(saved[1]), *pull = pointer(grad);
-    float *to_gate = gate.data_ptr<float>(), *to_up = up.data_ptr<float>();
-    at::parallel_for(0, grad.numel(), rows_per_task(1), [&](int64_t begin, int64_t end) {
-      layer_kernels().row.gate_backward(g + begin, u + begin, pull + begin, end - begin, to_gate + begin,
-                                        to_up + begin);
-    });
-    return {gate, up};
-  }
+  return out;
+}
+
+// Which tokens of a sample count, those of the mask or all, and for how much each.
+struct Counted {
+  const bool* mask;
+  float share;
+  bool operator[](int64_t t) const { return !mask || mask[t]; }
 };
 
-float share_of(const bool* mask, int64_t tokens) {
-  return 1 / static_cast<float>(std::max<int64_t>(1, std::count(mask, mask + tokens, true)));
+Counted counted(const torch::Tensor& mask, int64_t sample, int64_t tokens) {
+  if (!mask.defined()) return {nullptr, 1 / static_cast<float>(tokens)};
+  const bool* from = mask.data_ptr<bool>() + sample * tokens;
+  return {from, 1 / static_cast<float>(std::max<int64_t>(1, std::count(from, from + tokens, true)))};
 }
 
 // A few rows of numbers: threads would take longer to wake.
-struct MeanFunction : torch::autograd::Function<MeanFunction> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& mask) {
-    const auto from = x.stride(2) == 1 ? x : x.contiguous(), used = mask.contiguous();
-    const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2);
-    const auto out = torch::zeros({batch, width}, x.options().requires_grad(false));
-    for (int64_t b = 0; b < batch; ++b) {
-      const bool* m = used.data_ptr<bool>() + b * tokens;
-      const float* row = from.data_ptr<float>() + b * from.stride(0);
-      float *to = out.data_ptr<float>() + b * width, share = share_of(m, tokens);
-      for (int64_t t = 0; t < tokens; ++t, row += from.stride(1))
-        for (int64_t i = 0; m[t] && i < width; ++i) to[i] += row[i];
-      for (int64_t i = 0; i < width; ++i) to[i] *= share;
-    }
-    context->save_for_backward({used});
-    return out;
+torch::Tensor fused_mean(const torch::Tensor& x, const torch::Tensor& mask) {
+  const bool with_grad = needs_gradient({x});
+  at::NoGradGuard no_grad;
+  const auto from = x.stride(2) == 1 ? x : x.contiguous(), used = mask.defined() ? mask.contiguous() : mask;
+  const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2), sample = from.stride(0), row = from.stride(1);
+  const auto out = torch::zeros({batch, width}, x.options().requires_grad(false));
+  const float* in = pointer(from);
+  float* mean = out.data_ptr<float>();
+  for (int64_t b = 0; b < batch; ++b, mean += width) {
+    const auto m = counted(used, b, tokens);
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t i = 0; m[t] && i < width; ++i) mean[i] += in[b * sample + t * row + i];
+    for (int64_t i = 0; i < width; ++i) mean[i] *= m.share;
   }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    refuse_second_derivative("fused mean");
-    const auto mask = context->get_saved_variables()[0], grad = grads[0].contiguous();
-    const int64_t batch = mask.size(0), tokens = mask.size(1), width = grad.size(1);
-    const auto out = torch::empty({batch, tokens, width}, grad.options().requires_grad(false));
-    float* to = out.data_ptr<float>();
-    for (int64_t b = 0; b < batch; ++b) {
-      const bool* m = mask.data_ptr<bool>() + b * tokens;
-      const float *from = pointer(grad) + b * width, share = share_of(m, tokens);
-      for (int64_t t = 0; t < tokens; ++t, to += width)
-        for (int64_t i = 0; i < width; ++i) to[i] = m[t] ? from[i] * share : 0;
-    }
-    return {out, torch::Tensor()};
-  }
-};
+  if (with_grad)
+    record("fused mean", {x}, {out}, [used, batch, tokens, width](const variable_list& grads) -> variable_list {
+      const auto grad = grads[0].contiguous(), spread = torch::empty({batch, tokens, width}, grad.options());
+      const float* pull = pointer(grad);
+      float* to = spread.data_ptr<float>();
+      for (int64_t b = 0; b < batch; ++b, pull += width) {
+        const auto m = counted(used, b, tokens);
+        for (int64_t t = 0; t < tokens; ++t, to += width)
+          for (int64_t i = 0; i < width; ++i) to[i] = m[t] ? pull[i] * m.share : 0;
+      }
+      return {spread};
+    });
+  return out;
+}
 
 }  // namespace
 
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
-  if (has_kernel(x) && has_kernel(weight) && x.numel() > 0) return NormFunction::apply(x, weight, eps);
+  if (has_kernel(x) && has_kernel(weight) && x.numel() > 0) return fused_norm(x, weight, eps);
 #ifdef ASR_HAVE_RMS_NORM
   if (x.is_cuda()) return at::rms_norm(x, {x.size(-1)}, {}, eps) * weight;  // rounded as the reference is
 #endif
@@ -201,13 +196,12 @@ std::pair<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x, con
     const auto sum = x + added;
     return {sum, rms_norm(sum, weight, eps)};
   }
-  const auto out = AddNormFunction::apply(x, added, weight, eps);
-  return {out[0], out[1]};
+  return fused_add_norm(x, added, weight, eps);
 }
 
 torch::Tensor gated_silu(const torch::Tensor& gate, const torch::Tensor& up) {
   if (!has_kernel(gate) || !has_kernel(up) || gate.sizes() != up.sizes()) return gated_silu_reference(gate, up);
-  return GateFunction::apply(gate, up);
+  return fused_gate(gate, up);
 }
 
 torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tensor& up) {
@@ -216,7 +210,7 @@ torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tenso
 
 torch::Tensor mean_tokens(const torch::Tensor& x, const torch::Tensor& mask) {
   if (!has_kernel(x) || x.numel() == 0) return mean_tokens_reference(x, mask);
-  return MeanFunction::apply(x, mask.defined() ? mask : torch::ones({x.size(0), x.size(1)}, at::kBool));
+  return fused_mean(x, mask);
 }
 
 torch::Tensor mean_tokens_reference(const torch::Tensor& x, const torch::Tensor& mask) {

@@ -15,11 +15,6 @@ inline bool has_kernel(const torch::Tensor& x) {
   return x.device().is_cpu() && x.scalar_type() == at::kFloat;
 }
 
-// A fused backward pass is itself no graph: asking for one would give wrong second derivatives, so it is refused.
-inline void refuse_second_derivative(const char* what) {
-  check(!at::GradMode::is_enabled(), what, " has no second derivative; use its plain form (*_reference)");
-}
-
 // Rows a task, so that a task costs more than waking a thread.
 inline int64_t rows_per_task(int64_t width) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width));

@@ -1,11 +1,11 @@
-// Rotary positions: the table once a forward pass, the turn as one autograd function whose backward is the turn back.
+// Rotary positions: the table once a forward pass, the turn as one node of the graph whose backward is the turn back.
 #include <ATen/Parallel.h>
 
 #include <cmath>
 
 #include "nn/attention.h"
 #include "nn/layer_kernels.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
@@ -28,19 +28,17 @@ torch::Tensor turn(const torch::Tensor& x, const torch::Tensor& cosine, const to
   return out.transpose(1, 2);
 }
 
-struct RotateFunction : torch::autograd::Function<RotateFunction> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
-                               const torch::Tensor& cosine, const torch::Tensor& sine) {
-    context->save_for_backward({cosine, sine});
-    return turn(x, cosine, sine, 1);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    refuse_second_derivative("fused rotation");
-    const auto saved = context->get_saved_variables();
-    return {turn(grads[0], saved[0], saved[1], -1), torch::Tensor(), torch::Tensor()};
-  }
-};
+torch::Tensor fused_rotate(const torch::Tensor& x, const RotaryTable& table) {
+  const bool with_grad = needs_gradient({x});
+  at::NoGradGuard no_grad;
+  const auto out = turn(x, table.cosine, table.sine, 1);
+  if (with_grad)
+    record("fused rotation", {x}, {out},
+           [cosine = table.cosine, sine = table.sine](const std::vector<torch::Tensor>& grads) {
+             return std::vector<torch::Tensor>{turn(grads[0], cosine, sine, -1)};
+           });
+  return out;
+}
 
 }  // namespace
 
@@ -86,7 +84,7 @@ RotaryTable rotary_table(const torch::Tensor& cosine, const torch::Tensor& sine,
 }
 
 torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table) {
-  if (has_kernel(x) && has_kernel(table.cosine)) return RotateFunction::apply(x, table.cosine, table.sine);
+  if (has_kernel(x) && has_kernel(table.cosine)) return fused_rotate(x, table);
   if (table.wide_cosine.defined()) return rotate_wide(x, table);
   return rotate_reference(x, table);
 }

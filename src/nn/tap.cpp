@@ -4,6 +4,7 @@
 
 #include "nn/attention.h"
 #include "nn/layer_kernels.h"
+#include "tensor/record.h"
 
 namespace asr {
 
@@ -38,6 +39,24 @@ torch::Tensor rows_of_scores(const torch::Tensor& scores, const TapMask& mask) {
   return at::where(mask.real.unsqueeze(1), weights.gather(4, mask.columns.unsqueeze(1).expand(shape)), mask.zero);
 }
 
+// torch::stack of contiguous layers [B, heads, T, V], with a gradient of views.
+torch::Tensor stack_rows(const std::vector<torch::Tensor>& layers) {
+  const bool with_grad = needs_gradient(layers);
+  at::NoGradGuard no_grad;
+  const auto count = static_cast<int64_t>(layers.size()), batch = layers[0].size(0), each = layers[0].numel() / batch;
+  auto shape = layers[0].sizes().vec();
+  shape.insert(shape.begin() + 1, count);
+  const auto out = torch::empty(shape, layers[0].options().requires_grad(false));
+  for (int64_t l = 0; l < count; ++l) {
+    const float* from = layers[static_cast<size_t>(l)].data_ptr<float>();
+    float* to = out.data_ptr<float>() + l * each;
+    for (int64_t b = 0; b < batch; ++b) std::copy(from + b * each, from + (b + 1) * each, to + b * count * each);
+  }
+  if (with_grad)
+    record("stacked rows", layers, {out}, [](const std::vector<torch::Tensor>& grads) { return grads[0].unbind(1); });
+  return out;
+}
+
 }  // namespace
 
 void TapResult::finish() {
@@ -48,7 +67,9 @@ void TapResult::finish() {
 }
 
 torch::Tensor TapResult::stacked() const {
-  return all.defined() ? all : torch::stack(layers, 1);
+  if (all.defined()) return all;
+  if (!has_kernel(layers[0]) || !layers[0].is_contiguous()) return torch::stack(layers, 1);
+  return stack_rows(layers);
 }
 
 TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request) {

@@ -19,22 +19,25 @@ void check_shapes(const torch::Tensor& attention, const torch::Tensor& weights, 
         "x", attention.size(5), " but the encoder was made for ", plane.height, "x", plane.width);
 }
 
-// The same for masks of bool on the CPU, as the training loop has them: a dozen operators on a few hundred numbers
-// would cost more than the rest of the loss.
-torch::Tensor token_weights_of_bools(const torch::Tensor& functional, const torch::Tensor& valid) {
-  const int64_t batch = valid.size(0), tokens = valid.size(1);
-  const auto f = functional.contiguous(), v = valid.contiguous();
+// On the CPU, as the training loop has its masks: a dozen operators on a few hundred numbers would cost more than the
+// rest of the loss. chosen(b, t) and usable(b, t) say what the masks hold.
+template <class Chosen, class Usable>
+torch::Tensor token_weights_of(int64_t batch, int64_t tokens, const Chosen& chosen, const Usable& usable) {
   const auto out = torch::empty({batch, tokens}, at::kDouble);
   for (int64_t b = 0; b < batch; ++b) {
-    const bool *chosen = f.data_ptr<bool>() + b * tokens, *usable = v.data_ptr<bool>() + b * tokens;
     double* weight = out.data_ptr<double>() + b * tokens;
     int64_t count = 0, all = 0;
-    for (int64_t t = 0; t < tokens; ++t) count += chosen[t] && usable[t], all += usable[t];
+    for (int64_t t = 0; t < tokens; ++t)
+      if (usable(b, t)) count += chosen(b, t), ++all;
     check(all > 0, "sample ", b, " has no valid token; every sample needs at least one");
     const double share = 1 / static_cast<double>(count > 0 ? count : all);
-    for (int64_t t = 0; t < tokens; ++t) weight[t] = usable[t] && (chosen[t] || count == 0) ? share : 0;
+    for (int64_t t = 0; t < tokens; ++t) weight[t] = usable(b, t) && (count == 0 || chosen(b, t)) ? share : 0;
   }
   return out;
+}
+
+bool cpu_bools(const torch::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kBool;
 }
 
 }  // namespace
@@ -42,8 +45,13 @@ torch::Tensor token_weights_of_bools(const torch::Tensor& functional, const torc
 torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor& valid) {
   check(functional.dim() == 2 && functional.sizes() == valid.sizes(), "functional ", shape_text(functional.sizes()),
         " and valid ", shape_text(valid.sizes()), " must both be [B, T]");
-  const auto bools = [](const torch::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kBool; };
-  if (bools(functional) && bools(valid)) return token_weights_of_bools(functional, valid);
+  if (cpu_bools(functional) && cpu_bools(valid)) {
+    const auto f = functional.contiguous(), v = valid.contiguous();
+    const bool *chosen = f.data_ptr<bool>(), *usable = v.data_ptr<bool>();
+    const int64_t tokens = v.size(1);
+    const auto in = [tokens](const bool* mask) { return [=](int64_t b, int64_t t) { return mask[b * tokens + t]; }; };
+    return token_weights_of(v.size(0), tokens, in(chosen), in(usable));
+  }
   for (const auto* mask : {&functional, &valid})
     check(!mask->is_floating_point() || mask->isnan().any().item<bool>() == false,
           "a token mask holds NaN; use 0 and 1");
@@ -56,6 +64,25 @@ torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor
   check(empty.numel() == 0, "sample ", empty.numel() ? empty[0].item<int64_t>() : 0,
         " has no valid token; every sample needs at least one");
   return mask / count;
+}
+
+torch::Tensor token_weights_at(const torch::Tensor& functional, const torch::Tensor& rows) {
+  if (!cpu_bools(functional) || !rows.is_cpu())
+    return token_weights(functional.gather(1, rows.clamp_min(0)), rows.ge(0));
+  check(
+      rows.dim() == 2 && rows.scalar_type() == at::kLong && functional.dim() == 2 && functional.size(0) == rows.size(0),
+      "functional ", shape_text(functional.sizes()), " and rows ", shape_text(rows.sizes()),
+      " must be [B, N] and [B, T] of int64");
+  const auto f = functional.contiguous(), r = rows.contiguous();
+  const bool* mask = f.data_ptr<bool>();
+  const int64_t *at = r.data_ptr<int64_t>(), tokens = r.size(1), width = f.size(1);
+  const auto usable = [=](int64_t b, int64_t t) { return at[b * tokens + t] >= 0; };
+  const auto chosen = [=](int64_t b, int64_t t) {
+    const int64_t position = at[b * tokens + t];
+    check(position < width, "a row at position ", position, " of ", width, " tokens");
+    return mask[b * width + position];
+  };
+  return token_weights_of(r.size(0), tokens, chosen, usable);
 }
 
 SpectralEncoder::SpectralEncoder(int64_t height, int64_t width, const SpectralOptions& options,

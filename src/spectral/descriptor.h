@@ -24,6 +24,8 @@ struct EnumNames<Implementation> {
 // U(q) = functional and valid tokens, all valid ones where that is empty; each row sums to 1. Any numeric
 // mask, true where nonzero. A sample without a valid token is an error.
 torch::Tensor token_weights(const torch::Tensor& functional, const torch::Tensor& valid);  // [B, T] float64
+// The same for tokens at positions `rows` [B, T] of functional [B, N]; -1 is no token.
+torch::Tensor token_weights_at(const torch::Tensor& functional, const torch::Tensor& rows);
 
 // What lies between attention and descriptor, for files and figures; no gradient.
 struct SpectrumDetails {

@@ -1,5 +1,5 @@
-// The fused CPU path: one custom autograd function around the kernel in kernel/. The backward pass reads the
-// attention again instead of keeping maps or spectra, so nothing of the input's size lives between the passes.
+// The fused CPU path: one node of the graph around the kernel in kernel/. The backward pass reads the attention again
+// instead of keeping maps or spectra, unless they are few: nothing of a large input's size lives between the passes.
 // Every map is computed by one thread and summed over layer-heads in order: the bits do not depend on threads.
 #include <ATen/Parallel.h>
 
@@ -8,7 +8,7 @@
 #include "spectral/descriptor.h"
 #include "spectral/kernel/spectrum_kernel.h"
 #include "tensor/cpu_kernel.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
@@ -130,7 +130,7 @@ void PlanTables<Real>::fill_half_plane(const FrequencyPlane& plane, const Spectr
 
 }  // namespace
 
-struct FusedPlan : torch::CustomClassHolder {
+struct FusedPlan {
   FusedPlan(const FrequencyPlane& plane, const SpectralOptions& o) : options(o), single(plane, o), full(plane, o) {}
   SpectralOptions options;
   PlanTables<float> single;
@@ -147,6 +147,7 @@ struct FusedPlan : torch::CustomClassHolder {
 
 namespace {
 
+constexpr int64_t kKeptBytes = 256 << 10;
 constexpr int64_t kCacheBytes = 8 << 20;  // a gradient larger than this would only push other data out of the caches
 
 // A view of the input by strides; only the last two dimensions must be dense.
@@ -155,6 +156,8 @@ struct Heads {
   torch::Tensor attention, weights;  // weights in the attention's type, contiguous
   int64_t batch, layers, heads, tokens, cells;
   bool stream;
+  const Real *first_map, *first_weight;  // asked for once: every head needs them
+  int64_t sample_step, layer_step, head_step, token_step;
 
   Heads(const torch::Tensor& from, const torch::Tensor& token_weights) {
     const bool dense = from.stride(5) == 1 && from.stride(4) == from.size(5);
@@ -163,30 +166,40 @@ struct Heads {
     batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3),
     cells = from.size(4) * from.size(5);
     stream = from.numel() * from.element_size() > kCacheBytes;
+    first_map = attention.template data_ptr<Real>(), first_weight = weights.template data_ptr<Real>();
+    sample_step = attention.stride(0), layer_step = attention.stride(1), head_step = attention.stride(2);
+    token_step = attention.stride(3);
   }
   int64_t per_sample() const { return layers * heads; }
   int64_t count() const { return batch * per_sample(); }
   const Real* maps(int64_t i) const {
     const int64_t b = i / per_sample(), l = i / heads % layers, h = i % heads;
-    return attention.template data_ptr<Real>() + b * attention.stride(0) + l * attention.stride(1) +
-           h * attention.stride(2);
+    return first_map + b * sample_step + l * layer_step + h * head_step;
   }
   HeadInput<Real> input(int64_t i, int64_t end) const {
     const Real* next = i + 1 < end ? maps(i + 1) : nullptr;
-    return {maps(i),
-            attention.stride(3),
-            weights.template data_ptr<Real>() + i / per_sample() * tokens,
-            static_cast<int>(tokens),
-            next,
-            stream};
+    return {maps(i), token_step, first_weight + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
   }
-  // Runs work(input, i, scratch) for every head, spread over threads.
+  int64_t scratch_size(const PlanTables<Real>& plan) const {
+    return static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
+  }
+  // What the forward pass leaves of every head for the backward pass; undefined where it would be large, and is then
+  // computed again.
+  torch::Tensor room_for_all(const PlanTables<Real>& plan) const {
+    const int64_t size = scratch_size(plan);
+    if (count() * size * static_cast<int64_t>(sizeof(Real)) > kKeptBytes) return {};
+    return torch::empty({count(), size}, attention.options().requires_grad(false));
+  }
+  // Runs work(input, i, scratch, room for `more` numbers) for every head, spread over threads. Scratch is a row of
+  // `kept` where that is defined.
   template <class Work>
-  void each(const PlanTables<Real>& plan, const Work& work) const {
-    const auto size = static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
+  void each(const PlanTables<Real>& plan, const torch::Tensor& kept, int64_t more, const Work& work) const {
+    const int64_t size = scratch_size(plan), own = kept.defined() ? 0 : size;
+    Real* rows = kept.defined() ? kept.template data_ptr<Real>() : nullptr;
     at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
-      const auto scratch = torch::empty({size}, attention.options().requires_grad(false));
-      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, scratch.template data_ptr<Real>());
+      const auto scratch = torch::empty({own + more}, attention.options().requires_grad(false));
+      Real* room = scratch.template data_ptr<Real>();
+      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, rows ? rows + i * size : room, room + own);
     });
   }
 };
@@ -217,11 +230,12 @@ void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, Sec
 
 struct ForwardResult {
   torch::Tensor head, peak, descriptor;  // [B, J, D0 + kKept], [B, J], [B, D]
+  torch::Tensor kept;                    // see Heads::room_for_all
 };
 
 template <class Real>
 ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan,
-                          Real* map, Real* power) {
+                          bool keep, Real* map = nullptr, Real* power = nullptr) {
   const Heads<Real> heads(attention, weights);
   const auto& tables = plan.tables<Real>();
   const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
@@ -232,7 +246,8 @@ ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& w
   out.descriptor = torch::empty({heads.batch, 2 * D0}, options);
   Real* head = out.head.data_ptr<Real>();
   auto* peak = out.peak.data_ptr<int64_t>();
-  heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
+  if (keep) out.kept = heads.room_for_all(tables);
+  heads.each(tables, out.kept, 0, [&](const HeadInput<Real>& input, int64_t i, Real* scratch, Real*) {
     const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr,
                               power ? power + i * heads.cells : nullptr};
     tables.functions.forward(tables.view, input, to, scratch);
@@ -266,40 +281,15 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
              *pull = grad_descriptor.data_ptr<Real>();
   const auto* peak = saved.peak.data_ptr<int64_t>();
   Real* to = out.data_ptr<Real>();
-  heads.each(tables, [&](const HeadInput<Real>& input, int64_t i, Real* scratch) {
+  heads.each(tables, saved.kept, D0, [&](const HeadInput<Real>& input, int64_t i, Real* scratch, Real* grad_head) {
     const int64_t b = i / J;
     const Real* row = head + i * (D0 + kKept);
-    std::vector<Real> grad_head(D0);
-    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head.data());
-    tables.functions.backward(tables.view, input, row, peak[i], grad_head.data(), to + i * heads.tokens * heads.cells,
-                              scratch);
+    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head);
+    tables.functions.backward(tables.view, input, row, peak[i], grad_head, to + i * heads.tokens * heads.cells, scratch,
+                              saved.kept.defined());
   });
   return out;
 }
-
-struct DescriptorFunction : torch::autograd::Function<DescriptorFunction> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& attention,
-                               const torch::Tensor& weights, const c10::intrusive_ptr<FusedPlan>& plan) {
-    const auto result = attention.scalar_type() == at::kFloat
-                            ? run_forward<float>(attention, weights, *plan, nullptr, nullptr)
-                            : run_forward<double>(attention, weights, *plan, nullptr, nullptr);
-    context->save_for_backward({attention, weights, result.head, result.peak, result.descriptor});
-    context->saved_data["plan"] = c10::IValue::make_capsule(plan);
-    return result.descriptor;
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    const auto saved = context->get_saved_variables();
-    const auto holder = context->saved_data["plan"].toCapsule();
-    const auto& plan = static_cast<const FusedPlan&>(*holder);
-    const ForwardResult result{saved[2], saved[3], saved[4]};
-    const auto grad = saved[0].scalar_type() == at::kFloat
-                          ? run_backward<float>(saved[0], saved[1], result, grads[0], plan)
-                          : run_backward<double>(saved[0], saved[1], result, grads[0], plan);
-    return {grad, torch::Tensor(), torch::Tensor()};
-  }
-};
 
 template <class Real>
 SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
@@ -308,7 +298,8 @@ SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& 
   const auto options = attention.options().requires_grad(false);
   out.map = torch::empty({attention.size(0), J, attention.size(4), attention.size(5)}, options);
   out.power = torch::empty_like(out.map);
-  const auto result = run_forward<Real>(attention, weights, plan, out.map.data_ptr<Real>(), out.power.data_ptr<Real>());
+  const auto result =
+      run_forward<Real>(attention, weights, plan, /*keep=*/false, out.map.data_ptr<Real>(), out.power.data_ptr<Real>());
   out.peak = result.peak;
   out.head_descriptor = result.head.narrow(2, 0, plan.options.head_dim()).contiguous();
   out.descriptor = result.descriptor;
@@ -318,14 +309,25 @@ SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& 
 }  // namespace
 
 std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, const SpectralOptions& options) {
-  const auto holder = c10::make_intrusive<FusedPlan>(plane, options);
-  return {holder.get(), [holder](const FusedPlan*) {}};  // shared_ptr outside, intrusive inside autograd
+  return std::make_shared<FusedPlan>(plane, options);
 }
 
 torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights,
                                const std::shared_ptr<const FusedPlan>& plan) {
-  const auto held = c10::intrusive_ptr<FusedPlan>::reclaim_copy(const_cast<FusedPlan*>(plan.get()));
-  return DescriptorFunction::apply(attention, weights, held);
+  const bool with_grad = needs_gradient({attention}), single = attention.scalar_type() == at::kFloat;
+  at::NoGradGuard no_grad;
+  const auto from = attention.detach(), share = weights.to(attention.scalar_type());
+  auto result =
+      single ? run_forward<float>(from, share, *plan, with_grad) : run_forward<double>(from, share, *plan, with_grad);
+  if (!with_grad) return result.descriptor;
+  const auto out = result.descriptor.detach();  // the graph's own; the gradient reads the other
+  record("the fused descriptor", {attention}, {out}, [=](const std::vector<torch::Tensor>& grads) mutable {
+    const auto grad = single ? run_backward<float>(from, share, result, grads[0], *plan)
+                             : run_backward<double>(from, share, result, grads[0], *plan);
+    result.kept = torch::Tensor();  // used up; another pass over a retained graph computes it again
+    return std::vector<torch::Tensor>{grad};
+  });
+  return out;
 }
 
 SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {

@@ -4,39 +4,79 @@
 
 #include "base/error.h"
 #include "spectral/spectral_loss.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
 
-// Rows of x at length 1, and 1 / length.
+constexpr int64_t kSmall = 1 << 16;  // multiplications below which calling the library takes longer than they do
+
 template <class Real>
-struct Directions {
-  torch::Tensor unit;
+Real dot(const Real* x, const Real* y, int64_t n) {
+  constexpr int64_t lanes = 8;  // sums that do not wait for one another
+  Real part[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (int64_t l = 0; l < lanes; ++l) part[l] += x[i + l] * y[i + l];
+  Real sum = 0;
+  for (; i < n; ++i) sum += x[i] * y[i];
+  for (int64_t l = 0; l < lanes; ++l) sum += part[l];
+  return sum;
+}
+
+// Rows x [B, E], and what brings each to length 1.
+template <class Real>
+struct Rows {
+  torch::Tensor x;
   std::vector<Real> inverse;
 
-  explicit Directions(const torch::Tensor& x) : unit(x.detach().contiguous().clone()), inverse(x.size(0)) {
-    const int64_t B = x.size(0), E = x.size(1);
-    Real* row = unit.data_ptr<Real>();
-    for (int64_t b = 0; b < B; ++b, row += E) {
-      Real sum = 0;
-      for (int64_t i = 0; i < E; ++i) sum += row[i] * row[i];
-      inverse[b] = 1 / std::sqrt(sum);
-      for (int64_t i = 0; i < E; ++i) row[i] *= inverse[b];
-    }
+  explicit Rows(const torch::Tensor& from) : x(from.contiguous()) {
+    for (int64_t b = 0; b < x.size(0); ++b) inverse.push_back(1 / std::sqrt(dot(row(b), row(b), x.size(1))));
   }
-  // Turns a gradient of `unit` into that of x, in place: only what is at right angles to a row moves it.
-  void pull(const torch::Tensor& grad) const {
-    const int64_t B = unit.size(0), E = unit.size(1);
-    const Real* u = unit.data_ptr<Real>();
-    Real* g = grad.data_ptr<Real>();
-    for (int64_t b = 0; b < B; ++b, u += E, g += E) {
-      Real along = 0;
-      for (int64_t i = 0; i < E; ++i) along += g[i] * u[i];
-      for (int64_t i = 0; i < E; ++i) g[i] = (g[i] - along * u[i]) * inverse[b];
-    }
-  }
+  const Real* row(int64_t b) const { return x.data_ptr<Real>() + b * x.size(1); }
 };
+
+// Cosines of all pairs: [B, B].
+template <class Real>
+torch::Tensor cosines(const Rows<Real>& a, const Rows<Real>& b) {
+  const int64_t B = a.x.size(0), E = a.x.size(1);
+  auto out = torch::empty({B, B}, a.x.options().requires_grad(false));
+  const bool small = B * B * E <= kSmall;
+  if (!small) at::mm_out(out, a.x, b.x.t());
+  Real* to = out.template data_ptr<Real>();
+  const Real *x = a.row(0), *y = b.row(0);
+  for (int64_t i = 0; i < B; ++i)
+    for (int64_t j = 0; j < B; ++j, ++to)
+      *to = (small ? dot(x + i * E, y + j * E, E) : *to) * a.inverse[i] * b.inverse[j];
+  return out;
+}
+
+// dL/da from dL/dcosine [B, B] of a's rows with b's. Only what is at right angles to a row of a moves a cosine.
+template <class Real>
+torch::Tensor pull(const Rows<Real>& a, const Rows<Real>& b, const torch::Tensor& grad) {
+  const int64_t B = a.x.size(0), E = a.x.size(1);
+  // b's rows at length 1, weighted: the weights take the lengths.
+  std::vector<Real> w(B * B);
+  const Real *x = a.row(0), *y = b.row(0), *g = grad.template data_ptr<Real>();
+  const int64_t down = grad.stride(0), right = grad.stride(1);
+  for (int64_t i = 0; i < B; ++i)
+    for (int64_t j = 0; j < B; ++j) w[i * B + j] = g[i * down + j * right] * b.inverse[j];
+  const auto options = a.x.options().requires_grad(false);
+  auto out = torch::zeros({B, E}, options);
+  Real* to = out.template data_ptr<Real>();
+  if (B * B * E <= kSmall) {
+    for (int64_t i = 0; i < B; ++i)
+      for (int64_t j = 0; j < B; ++j)
+        for (int64_t e = 0; e < E; ++e) to[i * E + e] += w[i * B + j] * y[j * E + e];
+  } else {
+    at::mm_out(out, torch::from_blob(w.data(), {B, B}, options), b.x);
+  }
+  for (int64_t i = 0; i < B; ++i, to += E, x += E) {
+    const Real inverse = a.inverse[i], along = dot<Real>(to, x, E) * inverse * inverse;
+    for (int64_t e = 0; e < E; ++e) to[e] = (to[e] - along * x[e]) * inverse;
+  }
+  return out;
+}
 
 template <class Real>
 void log_softmax_row(Real* row, int64_t n) {
@@ -74,41 +114,31 @@ double divergence(Real* s, Real* t, int64_t B, bool with_grad) {
 template <class Real>
 Known compute(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
               const torch::Tensor& text_reference, bool with_grad) {
-  const Directions<Real> i(image), q(text), i0(image_reference), q0(text_reference);
-  const torch::Tensor s = i.unit.matmul(q.unit.t()), t = i0.unit.matmul(q0.unit.t());
+  const Rows<Real> i(image), q(text), i0(image_reference), q0(text_reference);
+  const auto s = cosines(i, q), t = cosines(i0, q0);
   Known out;
-  out.loss = torch::full({}, divergence(s.data_ptr<Real>(), t.data_ptr<Real>(), image.size(0), with_grad),
-                         image.options().requires_grad(false));
+  out.loss = torch::empty({}, s.options());
+  *out.loss.template data_ptr<Real>() =
+      static_cast<Real>(divergence(s.template data_ptr<Real>(), t.template data_ptr<Real>(), s.size(0), with_grad));
   if (!with_grad) return out;
-  out.image = s.matmul(q.unit), out.text = s.t().matmul(i.unit);
-  i.pull(out.image), q.pull(out.text);
+  out.image = pull(i, q, s), out.text = pull(q, i, s.t());
   return out;
 }
-
-struct GeometryFunction : torch::autograd::Function<GeometryFunction> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& image,
-                               const torch::Tensor& text, const torch::Tensor& image_reference,
-                               const torch::Tensor& text_reference, bool with_grad) {
-    const auto known = image.scalar_type() == at::kFloat
-                           ? compute<float>(image, text, image_reference, text_reference, with_grad)
-                           : compute<double>(image, text, image_reference, text_reference, with_grad);
-    if (with_grad) context->save_for_backward({known.image, known.text});
-    return known.loss;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    check(!at::GradMode::is_enabled(), "the fused geometry loss has no second derivative; use its plain form");
-    const auto saved = context->get_saved_variables();
-    return {saved[0] * grads[0], saved[1] * grads[0], torch::Tensor(), torch::Tensor(), torch::Tensor()};
-  }
-};
 
 }  // namespace
 
 torch::Tensor geometry_loss_fused(const torch::Tensor& image, const torch::Tensor& text,
                                   const torch::Tensor& image_reference, const torch::Tensor& text_reference) {
-  const bool with_grad = at::GradMode::is_enabled() && (image.requires_grad() || text.requires_grad());
-  return GeometryFunction::apply(image, text, image_reference.detach(), text_reference.detach(), with_grad);
+  const bool with_grad = needs_gradient({image, text});
+  Known known;
+  {
+    at::NoGradGuard no_grad;
+    known = image.scalar_type() == at::kFloat
+                ? compute<float>(image, text, image_reference, text_reference, with_grad)
+                : compute<double>(image, text, image_reference, text_reference, with_grad);
+  }
+  if (!with_grad) return known.loss;
+  return with_gradients("the fused geometry loss", known.loss, {image, text}, {known.image, known.text});
 }
 
 }  // namespace asr

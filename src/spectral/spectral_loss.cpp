@@ -29,7 +29,8 @@ void check_prototypes(const PrototypeTensors& p, const Options& options) {
   const int64_t n = p.size(), D = options.spectral.dim(), M = options.spectral.angular_bins;
   const auto expect = [&](const torch::Tensor& tensor, const char* name, std::vector<int64_t> shape) {
     check(tensor.defined() && tensor.sizes() == at::IntArrayRef(shape), "memory ", name, " has shape ",
-          tensor.defined() ? shape_text(tensor.sizes()) : "[]", "; expected ", shape_text(shape), " for these options");
+          shape_text(tensor.defined() ? tensor.sizes() : at::IntArrayRef()), "; expected ", shape_text(shape),
+          " for these options");
     check(tensor.isfinite().all().item<bool>(), "memory ", name, " holds NaN or infinite values");
   };
   expect(p.mean, "mean", {n, D});
@@ -85,7 +86,7 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
       check_prototypes(prototypes, options);
   }
   if (prototypes.size() == 0) return;
-  skill_ = prototypes.skill.to(at::kLong).cpu();
+  skill_ = prototypes.skill.to(at::kLong).cpu(), last_skill_ = skill_.max().item<int64_t>();
   if (a.spectrum == Spectrum::raw) {
     map_ = prototypes.map.to(compute_);
     return;
@@ -102,6 +103,7 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
   target_.precision = precision.to(compute_).contiguous();
   target_.eps = s.eps, target_.eps_add = s.eps_mode == EpsMode::add;
   target_.angular = distribution(prototypes.angular.to(compute_), target_.eps, target_.eps_add).contiguous();
+  target_.log_angular = target_.angular.log();
   target_.lambda_ang = a.spectrum == Spectrum::radial ? 0 : s.lambda_ang;
   target_.tau = s.tau_mah, target_.kl_factor = s.kl == KlForm::half ? 0.5 : 1;
   target_.confidence = a.weighting == Weighting::confidence ? s.confidence : Confidence::one;
@@ -114,8 +116,8 @@ torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const 
   if (options_.asr.prototypes == Prototypes::global) return torch::ones({batch, n}, compute_);
   if (options_.asr.prototypes == Prototypes::task)
     return torch::full({batch, n}, 1.0 / static_cast<double>(n), compute_);
-  check(skill_.max().item<int64_t>() < posterior.size(1), "memory holds skill ", skill_.max().item<int64_t>(),
-        " but the posterior has ", posterior.size(1), " skills");
+  check(last_skill_ < posterior.size(1), "memory holds skill ", last_skill_, " but the posterior has ",
+        posterior.size(1), " skills");
   auto p = posterior.to(compute_);
   if (options_.asr.skill == SkillMode::hard) p = torch::zeros_like(p).scatter_(1, p.argmax(1, true), 1);
   auto weights = p.index_select(1, skill_.to(p.device()));
@@ -165,7 +167,7 @@ LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::
                                   const SpectralLoss::Target& t) {
   const auto distance = ((descriptor.unsqueeze(1) - t.mean).square() * t.precision).sum(-1);  // [B, n]
   const auto p = distribution(descriptor.narrow(1, t.angular_begin, t.angular.size(1)), t.eps, t.eps_add).unsqueeze(1);
-  const auto divergence = ((p - t.angular) * (p.log() - t.angular.log())).sum(-1) * t.kl_factor;  // [B, n]
+  const auto divergence = ((p - t.angular) * (p.log() - t.log_angular)).sum(-1) * t.kl_factor;  // [B, n]
   auto weight = at::full({descriptor.size(0)}, t.fixed_weight, weights.options());
   if (t.confidence != Confidence::one) weight = (-std::get<0>(distance.min(1)) / t.tau).exp();
   if (t.confidence == Confidence::detached) weight = weight.detach();

@@ -38,8 +38,8 @@ class SpectralLoss {
 
   // What the kernels read, prepared: variances floored, unused dimensions at precision 0, 1/count of `mean`.
   struct Target {
-    torch::Tensor mean, precision;  // [n, D]
-    torch::Tensor angular;          // [n, M], a floored distribution
+    torch::Tensor mean, precision;       // [n, D]
+    torch::Tensor angular, log_angular;  // [n, M], a floored distribution and its logarithm
     double lambda_ang = 0, tau = 1, kl_factor = 1, fixed_weight = 1, eps = 0;
     Confidence confidence = Confidence::one;
     bool eps_add = true;
@@ -55,6 +55,7 @@ class SpectralLoss {
   at::TensorOptions compute_;
   Implementation implementation_;
   torch::Tensor skill_, map_;
+  int64_t last_skill_ = -1;
   Target target_;
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "spectral/spectral_loss.h"
-#include "tensor/torch_compat.h"
+#include "tensor/record.h"
 
 namespace asr {
 namespace {
@@ -56,9 +56,7 @@ class SampleLoss {
         mean_(target.mean.data_ptr<Real>()),
         precision_(target.precision.data_ptr<Real>()),
         angular_(target.angular.data_ptr<Real>()),
-        log_angular_(n_ * M_) {
-    for (int64_t i = 0; i < n_ * M_; ++i) log_angular_[i] = std::log(angular_[i]);
-  }
+        log_angular_(target.log_angular.data_ptr<Real>()) {}
 
   // Fills one sample's rows; `grad` (or null) gets dL/dphi for a batch mean over `batch` samples.
   void run(const Real* phi, const Real* pi, int64_t batch, Real* distance, Real* divergence, Real* weight,
@@ -68,11 +66,8 @@ class SampleLoss {
     Real total = 0;
     int64_t nearest = 0;
     for (int64_t s = 0; s < n_; ++s) {
-      Real d2 = 0, kl = 0;
-      for (int64_t i = 0; i < D_; ++i) {
-        const Real x = phi[i] - mean_[s * D_ + i];
-        d2 += x * x * precision_[s * D_ + i];
-      }
+      Real kl = 0;
+      const Real d2 = squared_distance(phi, mean_ + s * D_, precision_ + s * D_);
       for (int64_t m = 0; m < M_; ++m)
         kl += (side.p[m] - angular_[s * M_ + m]) * (side.log_p[m] - log_angular_[s * M_ + m]);
       distance[s] = d2, divergence[s] = kl * factor;
@@ -92,6 +87,20 @@ class SampleLoss {
   }
 
  private:
+  Real squared_distance(const Real* phi, const Real* mean, const Real* precision) const {
+    constexpr int64_t lanes = 8;  // sums that do not wait for one another
+    Real part[lanes] = {}, sum = 0;
+    int64_t i = 0;
+    for (; i + lanes <= D_; i += lanes)
+      for (int64_t l = 0; l < lanes; ++l) {
+        const Real x = phi[i + l] - mean[i + l];
+        part[l] += x * x * precision[i + l];
+      }
+    for (; i < D_; ++i) sum += (phi[i] - mean[i]) * (phi[i] - mean[i]) * precision[i];
+    for (const Real p : part) sum += p;
+    return sum;
+  }
+
   void add_distance(const Real* phi, int64_t s, Real scale, Real* grad) const {
     for (int64_t i = 0; i < D_; ++i) grad[i] += 2 * scale * (phi[i] - mean_[s * D_ + i]) * precision_[s * D_ + i];
   }
@@ -107,8 +116,7 @@ class SampleLoss {
 
   const SpectralLoss::Target& t_;
   int64_t n_, D_, M_;
-  const Real *mean_, *precision_, *angular_;
-  std::vector<Real> log_angular_;
+  const Real *mean_, *precision_, *angular_, *log_angular_;
 };
 
 struct Computed {
@@ -136,36 +144,23 @@ Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, 
                terms.weight.data_ptr<Real>() + b, per_sample, with_grad ? out.grad.data_ptr<Real>() + b * D : nullptr);
     sum += *per_sample;
   }
-  terms.loss = torch::full({}, static_cast<double>(sum) / static_cast<double>(batch), options);
+  terms.loss = torch::empty({}, options);
+  *terms.loss.data_ptr<Real>() = sum / static_cast<Real>(batch);
   return out;
 }
-
-// Carries the gradient that `compute` has formed already.
-struct KnownGradient : torch::autograd::Function<KnownGradient> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& descriptor,
-                               const torch::Tensor& loss, const torch::Tensor& grad) {
-    (void)descriptor;
-    context->save_for_backward({grad});
-    return loss.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    return {context->get_saved_variables()[0] * grads[0], torch::Tensor(), torch::Tensor()};
-  }
-};
 
 }  // namespace
 
 LossTerms spectral_loss_fused(const torch::Tensor& descriptor, const torch::Tensor& weights,
                               const SpectralLoss::Target& target) {
-  const bool with_grad = descriptor.requires_grad() && at::GradMode::is_enabled();
+  const bool with_grad = needs_gradient({descriptor});
   Computed out;
   {
     at::NoGradGuard no_grad;
     out = descriptor.scalar_type() == at::kFloat ? compute<float>(descriptor, weights, target, with_grad)
                                                  : compute<double>(descriptor, weights, target, with_grad);
   }
-  if (with_grad) out.terms.loss = KnownGradient::apply(descriptor, out.terms.loss, out.grad);
+  if (with_grad) with_gradients("the fused spectral loss", out.terms.loss, {descriptor}, {out.grad});
   return out.terms;
 }
 

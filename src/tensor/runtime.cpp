@@ -1,5 +1,6 @@
 #include "tensor/runtime.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
@@ -9,14 +10,16 @@
 #include <torch/version.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "base/log.h"
+#include "tensor/block_cache.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
 namespace {
 
-bool g_allocator_tuned = false;
+bool g_allocator_tuned = false, g_deterministic = false;
 
 // OpenBLAS is asked by name, because Debian lets any BLAS stand behind libblas.
 template <class Function>
@@ -90,7 +93,18 @@ void set_compute_threads(int threads) {
   if (auto set = blas_function<void (*)(int)>("openblas_set_num_threads")) set(1);
 }
 
+void set_deterministic(bool yes) {
+  if (yes) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS promises no order without it
+  at::globalContext().setDeterministicCuDNN(yes);
+  g_deterministic = yes;
+}
+
+bool deterministic() {
+  return g_deterministic;
+}
+
 void configure_runtime(int threads) {
+  use_block_cache();
   // Large blocks come from the heap and stay there instead of being mapped and faulted in again each step.
   g_allocator_tuned = mallopt(M_MMAP_THRESHOLD, 1 << 30) == 1 && mallopt(M_TRIM_THRESHOLD, 0x7fffffff) == 1 &&
                       mallopt(M_TOP_PAD, 64 << 20) == 1;

@@ -13,6 +13,12 @@ void configure_runtime(int threads);
 // Another number of compute threads, for measurements.
 void set_compute_threads(int threads);
 
+// Whether sums on a GPU must have an order that does not change from run to run. Of what models use, libraries of
+// convolutions and products are told here, before the first operator on a GPU; attention's gradient asks
+// (nn/attention.cpp). Nothing else adds several numbers to one place: gathered positions are distinct.
+void set_deterministic(bool yes);
+bool deterministic();
+
 struct RuntimeInfo {
   int threads = 0, blas_threads = 0;  // blas_threads 0: the BLAS in use does not tell
   bool allocator_tuned = false;

@@ -126,10 +126,10 @@ void save_tensors(const std::string& path, const NamedTensors& tensors,
   write_safetensors(path, views, metadata);
 }
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
-  return out + "]";
+std::ostream& operator<<(std::ostream& out, const ShapeText& text) {
+  out << "[";
+  for (size_t i = 0; i < text.shape.size(); ++i) out << (i ? ", " : "") << text.shape[i];
+  return out << "]";
 }
 
 }  // namespace asr

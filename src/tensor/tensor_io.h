@@ -23,6 +23,13 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 void save_tensors(const std::string& path, const NamedTensors& tensors,
                   const std::map<std::string, std::string>& metadata);
 
-std::string shape_text(at::IntArrayRef shape);  // "[2, 3, 4]"
+// "[2, 3, 4]", put into words only where a check fails: checks stand in every training step.
+struct ShapeText {
+  at::IntArrayRef shape;
+};
+std::ostream& operator<<(std::ostream& out, const ShapeText& text);
+inline ShapeText shape_text(at::IntArrayRef shape) {
+  return {shape};
+}
 
 }  // namespace asr

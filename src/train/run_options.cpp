@@ -58,6 +58,8 @@ void RunOptions::visit(OptionVisitor& v) {
     "YAML file of skills and aliases, see configs/taxonomy.yaml; empty: the built-in ones");
   v("skills.lexicon", lexicon,
     "parts of speech for functional tokens: WordNet where installed, WordNet, or lists alone");
+  v("full_determinism", same_bits,
+    "on a GPU, sums in a fixed order: the same seed gives the same bits, also after --resume; no: a little faster");
   v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");
   v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
   v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");
@@ -206,7 +208,7 @@ nlohmann::json RunConfig::shared_manifest() const {
   table.add("", copy);
   auto out = table.manifest();
   for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "save_steps", "save_minutes",
-                          "save_total_limit", "logging_steps"})
+                          "save_total_limit", "logging_steps", "full_determinism"})
     out.erase(key);
   return out;
 }

@@ -69,7 +69,8 @@ struct RunOptions {
   int64_t workers = 2;
   std::string parser = "parser-world.safetensors", taxonomy;
   LexiconChoice lexicon = LexiconChoice::automatic;
-  // Housekeeping; none of it changes a result.
+  // Housekeeping; none of it changes a result, but for the last bits.
+  Switch same_bits = Switch::yes;
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
   double save_minutes = 5;
 

@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
+#include "tensor/runtime.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -114,11 +115,12 @@ void begin_output(const RunRequest& request, const std::vector<RunKey>& keys, co
   write_file_atomically(request.config.run.output_dir + "/config.yaml", yaml_text(request.config.manifest()));
 }
 
-at::Device use_device(const std::string& name, int gpu) {
+at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
   if (name == "cpu") return at::kCPU;
   check(at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
   c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);  // what is made without naming a device lands there too
+  set_deterministic(same_bits == Switch::yes);
   return device;
 }
 
@@ -152,7 +154,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   check(!config.run.output_dir.empty(), "output_dir is not set; say where the run is to be written");
   const auto path = find_model(config.run.model);
   auto model = load_backbone(path);
-  const auto device = use_device(config.run.device, request.gpu);
+  const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
   model->to(device);
   model->configure(config.run.backbone_options());
   const auto stream = make_stream(config.run.stream);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "tensor/record.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -90,20 +91,17 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const Share& share, const 
     out.logits = head_->logits(out.state);
     out.loss = at::cross_entropy_loss(out.logits, head_->targets(answers));
   }
-  auto total = scaled(out.loss, share.answers);
-  terms["task_loss"] = total.detach();
+  std::vector<std::pair<torch::Tensor, double>> losses = {{scaled(out.loss, share.answers), 1}};
+  terms["task_loss"] = losses[0].first.detach();
   const auto logits = [&](const Pass& other) {
     Want only;
     only.loss = false, only.logits = !head_, only.state = head_.has_value();
     const auto result = model_.forward(batch, other, only);
     return head_ ? head_->logits(result.state) : result.logits;
   };
-  StepContext context{parameters_, batch, share, out, logits, terms};
-  for (auto& method : methods_) {
-    const auto extra = method->loss(context);
-    if (extra.defined()) total = total + extra;
-  }
-  return total;
+  StepContext context{parameters_, batch, share, out, logits, terms, losses};
+  for (auto& method : methods_) method->add_losses(context);
+  return losses.size() == 1 ? losses[0].first : weighted_sum(losses);
 }
 
 // A pass forward and backward; returns this process's summand of its loss.

@@ -37,6 +37,19 @@ TEST(VisualGrid, OtherShapesAreResizedAndKeepTheirMean) {
   EXPECT_GE(maps.min().item<double>(), 0);
 }
 
+TEST(VisualGrid, ResizingIsTheLibrarysBothWays) {
+  torch::manual_seed(2);
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{16, 12}, {5, 40}, {24, 7}, {1, 1}}) {
+    const auto rows = torch::rand({2, 2, 3, 2, height * width});
+    const SampleCells sample = {{0, height * width, height, width, {}}};
+    const auto maps = grid_maps(rows, {sample, sample}, 24, 24);
+    const auto expected = at::_upsample_bilinear2d_aa(rows.view({1, -1, height, width}), {24, 24}, false);
+    EXPECT_TRUE(maps.allclose(expected.view({2, 2, 3, 2, 24, 24}), 1e-5, 1e-6)) << height << "x" << width;
+    const auto constant = grid_maps(torch::full_like(rows, 0.25), {sample, sample}, 24, 24);
+    EXPECT_TRUE(constant.allclose(torch::full_like(constant, 0.25)));
+  }
+}
+
 TEST(VisualGrid, SeveralPicturesAreAveraged) {
   const auto rows = torch::tensor({1.0, 2.0, 5.0, 6.0}).view({1, 1, 1, 1, 4});
   const auto maps = grid_maps(rows, {{{0, 2, 1, 2, {}}, {2, 2, 1, 2, {}}}}, 1, 2);
@@ -58,6 +71,7 @@ TEST(VisualGrid, AGridThatDoesNotMatchIsAnError) {
 TEST(Rows, PositionsAndRightAlignment) {
   const auto mask = torch::tensor({{1, 0, 1, 1}, {0, 1, 0, 0}}).to(at::kBool);
   EXPECT_TRUE(positions_of(mask).equal(torch::tensor({{0, 2, 3}, {1, -1, -1}})));
+  EXPECT_TRUE(leading_positions(mask, 3).equal(torch::tensor({{0, -1, 2}, {-1, 1, -1}})));
   const auto aligned = right_aligned(mask);
   EXPECT_TRUE(aligned.real.equal(torch::tensor({{1, 1, 1}, {0, 0, 1}}).to(at::kBool)));
   EXPECT_TRUE(aligned.column.equal(torch::tensor({{0, 2, 3}, {1, 1, 1}})));

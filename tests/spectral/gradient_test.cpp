@@ -185,9 +185,9 @@ TEST(Gradient, LargeGradientsAreWrittenPastTheCacheWithTheSameValues) {
 
 TEST(Geometry, FusedAgreesWithThePlainForm) {
   torch::manual_seed(11);
-  for (const int64_t B : {1, 2, 32})
+  for (const int64_t B : {1, 2, 32, 64})  // the largest goes through the library
     for (const auto type : {at::kFloat, at::kDouble}) {
-      const auto random = [&] { return torch::randn({B, 24}, at::kDouble).to(type); };
+      const auto random = [&] { return torch::randn({B, 27}, at::kDouble).to(type); };
       const auto wide = [](const torch::Tensor& x) { return x.detach().to(at::kDouble); };
       const auto image = random().requires_grad_(), text = random().requires_grad_(), a = random(), b = random();
       const auto image2 = wide(image).requires_grad_(), text2 = wide(text).requires_grad_();
@@ -215,6 +215,20 @@ TEST(TokenWeights, BoolsGiveWhatNumbersGive) {
   EXPECT_TRUE(at::equal(token_weights(functional, valid), token_weights(functional.to(at::kFloat), valid)));
   valid[4].fill_(false);
   EXPECT_CONTAINS(error_of([&] { token_weights(functional, valid); }), "sample 4 has no valid token");
+}
+
+TEST(TokenWeights, AtRowsAreThoseOfGatheredMasks) {
+  torch::manual_seed(13);
+  auto functional = torch::rand({5, 9}).gt(0.5), rows = torch::randint(-1, 9, {5, 6});
+  rows.select(1, 0).fill_(3), functional[2].fill_(false);
+  const auto gathered = token_weights(functional.gather(1, rows.clamp_min(0)), rows.ge(0));
+  EXPECT_TRUE(at::equal(token_weights_at(functional, rows), gathered));
+  EXPECT_TRUE(at::equal(token_weights_at(functional.to(at::kFloat), rows), gathered));
+  rows[1][2] = 9;
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows); }), "position 9 of 9");
+  rows[1].fill_(-1);
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows); }), "sample 1 has no valid token");
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows.to(at::kInt)); }), "int64");
 }
 
 TEST(Encoder, BadInputIsNamed) {

@@ -25,6 +25,7 @@ struct Workspace {
   Real *map, *mid, *folded, *wave;  // [HW], [H][row], [H][row], [H][2 pad]
   Real *power, *pull, *zeros;       // [half], [half], [2 pad]
   Real *token, *factor, *shift;     // [T]: denominators, factors and gradient shifts of the tokens used
+  Real* denominator;                // [1]: of the map
   const Real** rows;                // [T]: their maps (a pointer takes the room of two numbers at most)
   int used;                         // how many those are
   Ahead ahead;
@@ -41,7 +42,7 @@ Workspace<Real> lay_out(const Tables<Real>& t, int tokens, Real* base, size_t* s
   Workspace<Real> w;
   w.map = take(t.height * t.width), w.mid = take(t.height * t.row), w.folded = take(t.height * t.row);
   w.wave = take(t.height * 2 * t.pad), w.power = take(t.half), w.pull = take(t.half), w.zeros = take(2 * t.pad);
-  w.token = take(tokens), w.factor = take(tokens), w.shift = take(tokens);
+  w.token = take(tokens), w.factor = take(tokens), w.shift = take(tokens), w.denominator = take(1);
   w.rows = reinterpret_cast<const Real**>(take(2 * tokens));
   w.used = 0, w.ahead = {nullptr, 0};
   *size = used;
@@ -53,9 +54,9 @@ Ahead start_ahead(const HeadInput<Real>& in) {
   return {reinterpret_cast<const char*>(in.next ? in.next : in.attention), in.next ? 64 : 0};
 }
 
-// Weighted mean over tokens, normalised to sum 1; returns the denominator.
+// Weighted mean over tokens, normalised to sum 1.
 template <class Real>
-Real aggregate(const Tables<Real>& t, const HeadInput<Real>& in, Workspace<Real>& w) {
+void aggregate(const Tables<Real>& t, const HeadInput<Real>& in, Workspace<Real>& w) {
   const int cells = t.height * t.width;
   for (int k = 0; k < in.tokens; ++k) {
     if (in.weights[k] == 0) continue;
@@ -66,9 +67,8 @@ Real aggregate(const Tables<Real>& t, const HeadInput<Real>& in, Workspace<Real>
     ++w.used;
   }
   combine_rows(w.map, w.factor, w.rows, w.used, cells);
-  const Real denominator = guarded(t, sum(w.map, cells));
-  affine(w.map, 1 / denominator, w.map, Real(0), cells);
-  return denominator;
+  *w.denominator = guarded(t, sum(w.map, cells));
+  affine(w.map, 1 / *w.denominator, w.map, Real(0), cells);
 }
 
 template <class Real>
@@ -252,17 +252,23 @@ void pull_map(const Tables<Real>& t, Workspace<Real>& w) {
 
 template <class Real>
 void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head, int64_t peak, const Real* grad_head,
-              Real* grad, Real* scratch) {
+              Real* grad, Real* scratch, bool kept) {
   size_t size;
   Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
-  fill(w.zeros, Real(0), 2 * t.pad);
   const int cells = t.height * t.width;
-  const Real denominator = aggregate(t, in, w);
-  w.ahead = start_ahead(in);
-  transform(t, w);
+  if (kept) {
+    w.ahead = start_ahead(in);
+    for (int k = 0; k < in.tokens; ++k) w.used += in.weights[k] != 0;
+  } else {
+    fill(w.zeros, Real(0), 2 * t.pad);
+    aggregate(t, in, w);
+    w.ahead = start_ahead(in);
+    transform(t, w);
+    power(t, w);
+  }
+  const Real denominator = *w.denominator;
   pull_power(t, head, peak, grad_head, w.pull, w.ahead);
   // <gradient, map> is twice <pull, power> because power is quadratic in the map: no copy of the map is needed.
-  power(t, w);
   const Real along = moves(t, denominator) ? 2 * dot(w.pull, w.power, t.half) : Real(0);
   pull_wave(t, w);
   pull_map(t, w);

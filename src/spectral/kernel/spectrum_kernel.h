@@ -81,8 +81,9 @@ struct Functions {
   size_t (*scratch)(const Tables<Real>&, int tokens);  // numbers of scratch a thread
   void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* scratch);
   // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written.
+  // `kept`: scratch is as forward left it for this head; it is used up.
   void (*backward)(const Tables<Real>&, const HeadInput<Real>&, const Real* head, int64_t peak, const Real* grad_head,
-                   Real* grad, Real* scratch);
+                   Real* grad, Real* scratch, bool kept);
 };
 
 #define ASR_DECLARE_KERNEL(name)     \
