@@ -249,7 +249,7 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
       out.rows = positions_of(batch.question);
       request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
     }
-    request.columns = at::arange(V, batch.ids.options()).expand({B, V});
+    request.columns = leading_positions(B, V, batch.ids.device());
     for (int64_t i = depth - want.tap_layers; i < depth; ++i) request.layers.push_back(i);
   }
   const auto* tap = want.tap_layers ? &request : nullptr;

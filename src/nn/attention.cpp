@@ -11,6 +11,9 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 
+#include <optional>
+
+#include "tensor/record.h"
 #include "tensor/runtime.h"
 #define ASR_HAVE_SDPA 1
 #endif
@@ -35,28 +38,34 @@ torch::Tensor visible_keys(const torch::Tensor& key_mask, int64_t queries, bool 
 }
 
 #ifdef ASR_HAVE_SDPA
-struct FixedOrder final : torch::autograd::FunctionPreHook {
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-    return grads;
-  }
+using torch::autograd::variable_list;
+
+void fix_order(bool yes) {
+  at::globalContext().setDeterministicAlgorithms(yes, /*warn_only=*/false);
+}
+struct FixOrder final : torch::autograd::FunctionPreHook {
+  variable_list operator()(const variable_list& grads) override { return fix_order(true), grads; }
 };
-struct AnyOrder final : torch::autograd::FunctionPostHook {
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads,
-                                            const torch::autograd::variable_list&) override {
-    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
-    return grads;
+struct FreeOrder final : torch::autograd::FunctionPostHook {
+  variable_list operator()(const variable_list& grads, const variable_list&) override {
+    return fix_order(false), grads;
   }
 };
 
-// Fused attention adds up its gradient in an order that changes, unless the library is told otherwise. Told for good,
-// it would also replace fast operators whose sums have but one summand.
-torch::Tensor in_fixed_order(torch::Tensor attended) {
-  if (const auto node = attended.grad_fn(); node && deterministic()) {
-    node->add_pre_hook(std::make_unique<FixedOrder>());
-    node->add_post_hook(std::make_unique<AnyOrder>());
-  }
-  return attended;
+// Fused attention adds up its gradient in an order that changes, unless the library is told otherwise: when it chooses
+// a kernel, and when that kernel's gradient runs. Told for good, it would also replace fast operators whose sums have
+// but one summand.
+torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                const torch::Tensor& bias, bool causal) {
+  const auto given = bias.defined() ? std::make_optional(bias) : std::nullopt;
+  if (!deterministic() || !needs_gradient({q, k, v}))
+    return at::scaled_dot_product_attention(q, k, v, given, 0.0, causal);
+  fix_order(true);
+  const auto out = at::scaled_dot_product_attention(q, k, v, given, 0.0, causal);
+  fix_order(false);
+  out.grad_fn()->add_pre_hook(std::make_unique<FixOrder>());
+  out.grad_fn()->add_post_hook(std::make_unique<FreeOrder>());
+  return out;
 }
 
 // Without a mask the library takes its flash kernel; with one its memory-efficient kernel, which reads a bias whose
@@ -66,15 +75,13 @@ torch::Tensor attend_library(const torch::Tensor& q, const torch::Tensor& k, con
   const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2);
   const auto wide_k = wide(k, group), wide_v = wide(v, group);
   const bool order = causal && queries > 1;  // a single query is the last one: it sees every key
-  if (!key_mask.defined() && (!order || queries == keys))
-    return in_fixed_order(at::scaled_dot_product_attention(q, wide_k, wide_v, {}, 0.0, order));
+  if (!key_mask.defined() && (!order || queries == keys)) return library_attention(q, wide_k, wide_v, {}, order);
   const auto hidden = visible_keys(key_mask.defined() ? key_mask : all_keys(k), queries, order).logical_not();
   // Large and finite, in half precision too: a row without keys then stays free of NaN.
   const double low = q.scalar_type() == at::kHalf ? -3e4 : -1e9;
   const auto room =
       torch::zeros({hidden.size(0), 1, hidden.size(2), (keys + 7) / 8 * 8}, q.options().requires_grad(false));
-  const auto bias = room.narrow(3, 0, keys).masked_fill_(hidden, low);
-  return in_fixed_order(at::scaled_dot_product_attention(q, wide_k, wide_v, bias));
+  return library_attention(q, wide_k, wide_v, room.narrow(3, 0, keys).masked_fill_(hidden, low), false);
 }
 #endif
 

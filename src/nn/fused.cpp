@@ -145,11 +145,12 @@ torch::Tensor fused_mean(const torch::Tensor& x, const torch::Tensor& mask) {
   at::NoGradGuard no_grad;
   const auto from = x.stride(2) == 1 ? x : x.contiguous(), used = mask.defined() ? mask.contiguous() : mask;
   const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2), sample = from.stride(0), row = from.stride(1);
-  const auto out = torch::zeros({batch, width}, x.options().requires_grad(false));
+  const auto out = torch::empty({batch, width}, x.options().requires_grad(false));
   const float* in = pointer(from);
   float* mean = out.data_ptr<float>();
   for (int64_t b = 0; b < batch; ++b, mean += width) {
     const auto m = counted(used, b, tokens);
+    std::fill(mean, mean + width, 0.0f);
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t i = 0; m[t] && i < width; ++i) mean[i] += in[b * sample + t * row + i];
     for (int64_t i = 0; i < width; ++i) mean[i] *= m.share;

@@ -62,9 +62,10 @@ torch::Tensor pull(const Rows<Real>& a, const Rows<Real>& b, const torch::Tensor
   for (int64_t i = 0; i < B; ++i)
     for (int64_t j = 0; j < B; ++j) w[i * B + j] = g[i * down + j * right] * b.inverse[j];
   const auto options = a.x.options().requires_grad(false);
-  auto out = torch::zeros({B, E}, options);
+  auto out = torch::empty({B, E}, options);
   Real* to = out.template data_ptr<Real>();
   if (B * B * E <= kSmall) {
+    std::fill(to, to + B * E, Real(0));
     for (int64_t i = 0; i < B; ++i)
       for (int64_t j = 0; j < B; ++j)
         for (int64_t e = 0; e < E; ++e) to[i * E + e] += w[i * B + j] * y[j * E + e];

@@ -58,6 +58,18 @@ void check_maps(const PrototypeTensors& p) {
         "memory maps must be finite, >= 0 and not all zero");
 }
 
+// p [B, S] at some columns, which are int64 on the CPU.
+torch::Tensor columns_of(const torch::Tensor& p, const torch::Tensor& columns) {
+  if (!p.is_cpu() || p.scalar_type() != at::kFloat) return p.index_select(1, columns.to(p.device()));
+  const auto from = p.contiguous(), out = torch::empty({p.size(0), columns.size(0)}, p.options().requires_grad(false));
+  const float* row = from.data_ptr<float>();
+  const auto* column = columns.data_ptr<int64_t>();
+  float* to = out.data_ptr<float>();
+  for (int64_t b = 0; b < p.size(0); ++b, row += p.size(1))
+    for (int64_t s = 0; s < columns.size(0); ++s) *to++ = row[column[s]];
+  return out;
+}
+
 }  // namespace
 
 void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
@@ -120,7 +132,7 @@ torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const 
         posterior.size(1), " skills");
   auto p = posterior.to(compute_);
   if (options_.asr.skill == SkillMode::hard) p = torch::zeros_like(p).scatter_(1, p.argmax(1, true), 1);
-  auto weights = p.index_select(1, skill_.to(p.device()));
+  auto weights = columns_of(p, skill_);
   if (options_.spectral.unseen_skills == UnseenSkills::renormalize) {
     const auto sum = weights.sum(1, true);
     weights =
