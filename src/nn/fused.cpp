@@ -151,8 +151,11 @@ torch::Tensor fused_mean(const torch::Tensor& x, const torch::Tensor& mask) {
   for (int64_t b = 0; b < batch; ++b, mean += width) {
     const auto m = counted(used, b, tokens);
     std::fill(mean, mean + width, 0.0f);
-    for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t i = 0; m[t] && i < width; ++i) mean[i] += in[b * sample + t * row + i];
+    for (int64_t t = 0; t < tokens; ++t) {
+      if (!m[t]) continue;
+      const float* token = in + b * sample + t * row;
+      for (int64_t i = 0; i < width; ++i) mean[i] += token[i];
+    }
     for (int64_t i = 0; i < width; ++i) mean[i] *= m.share;
   }
   if (with_grad)
@@ -162,8 +165,10 @@ torch::Tensor fused_mean(const torch::Tensor& x, const torch::Tensor& mask) {
       float* to = spread.data_ptr<float>();
       for (int64_t b = 0; b < batch; ++b, pull += width) {
         const auto m = counted(used, b, tokens);
-        for (int64_t t = 0; t < tokens; ++t, to += width)
-          for (int64_t i = 0; i < width; ++i) to[i] = m[t] ? pull[i] * m.share : 0;
+        for (int64_t t = 0; t < tokens; ++t, to += width) {
+          const float share = m[t] ? m.share : 0;
+          for (int64_t i = 0; i < width; ++i) to[i] = pull[i] * share;
+        }
       }
       return {spread};
     });

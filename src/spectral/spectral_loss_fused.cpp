@@ -106,11 +106,12 @@ class SampleLoss {
   }
 
   void add_divergence(const AngularSide<Real>& side, const Real* pi, Real scale, Real* grad) const {
-    std::vector<Real> c(M_, 0);
-    for (int64_t s = 0; s < n_; ++s)
-      for (int64_t m = 0; m < M_; ++m)
-        c[m] +=
-            scale * pi[s] * (side.log_p[m] - log_angular_[s * M_ + m] + (side.p[m] - angular_[s * M_ + m]) / side.p[m]);
+    std::vector<Real> c(M_, 0), inverse(M_);
+    for (int64_t m = 0; m < M_; ++m) inverse[m] = 1 / side.p[m];
+    for (int64_t s = 0; s < n_; ++s) {
+      const Real *q = angular_ + s * M_, *log_q = log_angular_ + s * M_, share = scale * pi[s];
+      for (int64_t m = 0; m < M_; ++m) c[m] += share * (side.log_p[m] - log_q[m] + (side.p[m] - q[m]) * inverse[m]);
+    }
     side.pull(c, grad + t_.angular_begin);
   }
 
