@@ -150,6 +150,11 @@ namespace {
 constexpr int64_t kKeptBytes = 256 << 10;
 constexpr int64_t kCacheBytes = 8 << 20;  // a gradient larger than this would only push other data out of the caches
 
+template <class Real>
+struct HeadRoom {
+  Real *kept, *scratch, *more;
+};
+
 // A view of the input by strides; only the last two dimensions must be dense.
 template <class Real>
 struct Heads {
@@ -180,26 +185,25 @@ struct Heads {
     const Real* next = i + 1 < end ? maps(i + 1) : nullptr;
     return {maps(i), token_step, first_weight + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
   }
-  int64_t scratch_size(const PlanTables<Real>& plan) const {
-    return static_cast<int64_t>(plan.functions.scratch(plan.view, static_cast<int>(tokens)));
-  }
   // What the forward pass leaves of every head for the backward pass; undefined where it would be large, and is then
   // computed again.
   torch::Tensor room_for_all(const PlanTables<Real>& plan) const {
-    const int64_t size = scratch_size(plan);
+    const auto size = static_cast<int64_t>(plan.functions.sizes(plan.view, static_cast<int>(tokens)).kept);
     if (count() * size * static_cast<int64_t>(sizeof(Real)) > kKeptBytes) return {};
     return torch::empty({count(), size}, attention.options().requires_grad(false));
   }
-  // Runs work(input, i, scratch, room for `more` numbers) for every head, spread over threads. Scratch is a row of
-  // `kept` where that is defined.
+  // Runs work(input, i, room) for every head, spread over threads. A head's `kept` is a row of `all`, if that is
+  // defined; `more` holds so many numbers for the caller.
   template <class Work>
-  void each(const PlanTables<Real>& plan, const torch::Tensor& kept, int64_t more, const Work& work) const {
-    const int64_t size = scratch_size(plan), own = kept.defined() ? 0 : size;
-    Real* rows = kept.defined() ? kept.template data_ptr<Real>() : nullptr;
+  void each(const PlanTables<Real>& plan, const torch::Tensor& all, int64_t more, const Work& work) const {
+    const auto size = plan.functions.sizes(plan.view, static_cast<int>(tokens));
+    const auto kept = static_cast<int64_t>(size.kept), scratch = static_cast<int64_t>(size.scratch);
+    Real* rows = all.defined() ? all.template data_ptr<Real>() : nullptr;
     at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
-      const auto scratch = torch::empty({own + more}, attention.options().requires_grad(false));
-      Real* room = scratch.template data_ptr<Real>();
-      for (int64_t i = begin; i < end; ++i) work(input(i, end), i, rows ? rows + i * size : room, room + own);
+      const auto memory = torch::empty({scratch + kept + more}, attention.options().requires_grad(false));
+      Real* own = memory.template data_ptr<Real>();
+      for (int64_t i = begin; i < end; ++i)
+        work(input(i, end), i, HeadRoom<Real>{rows ? rows + i * kept : own + scratch, own, own + scratch + kept});
     });
   }
 };
@@ -247,10 +251,10 @@ ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& w
   Real* head = out.head.data_ptr<Real>();
   auto* peak = out.peak.data_ptr<int64_t>();
   if (keep) out.kept = heads.room_for_all(tables);
-  heads.each(tables, out.kept, 0, [&](const HeadInput<Real>& input, int64_t i, Real* scratch, Real*) {
+  heads.each(tables, out.kept, 0, [&](const HeadInput<Real>& input, int64_t i, const HeadRoom<Real>& room) {
     const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr,
                               power ? power + i * heads.cells : nullptr};
-    tables.functions.forward(tables.view, input, to, scratch);
+    tables.functions.forward(tables.view, input, to, room.kept, room.scratch);
   });
   aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.data_ptr<Real>());
   return out;
@@ -281,12 +285,12 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
              *pull = grad_descriptor.data_ptr<Real>();
   const auto* peak = saved.peak.data_ptr<int64_t>();
   Real* to = out.data_ptr<Real>();
-  heads.each(tables, saved.kept, D0, [&](const HeadInput<Real>& input, int64_t i, Real* scratch, Real* grad_head) {
+  heads.each(tables, saved.kept, D0, [&](const HeadInput<Real>& input, int64_t i, const HeadRoom<Real>& room) {
     const int64_t b = i / J;
     const Real* row = head + i * (D0 + kKept);
-    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, grad_head);
-    tables.functions.backward(tables.view, input, row, peak[i], grad_head, to + i * heads.tokens * heads.cells, scratch,
-                              saved.kept.defined());
+    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, room.more);
+    tables.functions.backward(tables.view, input, row, peak[i], room.more, to + i * heads.tokens * heads.cells,
+                              room.kept, room.scratch, saved.kept.defined());
   });
   return out;
 }
@@ -306,6 +310,14 @@ SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& 
   return out;
 }
 
+// weights.to(type), of a few numbers.
+torch::Tensor converted(const torch::Tensor& weights, at::ScalarType type) {
+  if (type != at::kFloat || weights.scalar_type() != at::kDouble || !weights.is_contiguous()) return weights.to(type);
+  const auto out = torch::empty(weights.sizes(), at::kFloat);
+  std::copy_n(weights.data_ptr<double>(), weights.numel(), out.data_ptr<float>());
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, const SpectralOptions& options) {
@@ -316,7 +328,7 @@ torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tens
                                const std::shared_ptr<const FusedPlan>& plan) {
   const bool with_grad = needs_gradient({attention}), single = attention.scalar_type() == at::kFloat;
   at::NoGradGuard no_grad;
-  const auto from = attention.detach(), share = weights.to(attention.scalar_type());
+  const auto from = attention.detach(), share = converted(weights, attention.scalar_type());
   auto result =
       single ? run_forward<float>(from, share, *plan, with_grad) : run_forward<double>(from, share, *plan, with_grad);
   if (!with_grad) return result.descriptor;

@@ -31,21 +31,37 @@ struct Workspace {
   Ahead ahead;
 };
 
+// Numbers taken from a stretch of memory, or only counted.
 template <class Real>
-Workspace<Real> lay_out(const Tables<Real>& t, int tokens, Real* base, size_t* size) {
+struct Room {
+  Real* base;
   size_t used = 0;
-  const auto take = [&](int n) {
+  Real* take(int n) {
     Real* p = base ? base + used : nullptr;
     used += static_cast<size_t>(n + 15) / 16 * 16;
     return p;
-  };
+  }
+};
+
+template <class Real>
+void take_kept(const Tables<Real>& t, int tokens, Room<Real>& room, Workspace<Real>& w) {
+  w.map = room.take(t.height * t.width), w.wave = room.take(t.height * 2 * t.pad), w.power = room.take(t.half);
+  w.token = room.take(tokens), w.factor = room.take(tokens), w.denominator = room.take(1);
+  w.rows = reinterpret_cast<const Real**>(room.take(2 * tokens));
+}
+
+template <class Real>
+void take_scratch(const Tables<Real>& t, int tokens, Room<Real>& room, Workspace<Real>& w) {
+  w.mid = room.take(t.height * t.row), w.folded = room.take(t.height * t.row), w.pull = room.take(t.half);
+  w.zeros = room.take(2 * t.pad), w.shift = room.take(tokens);
+}
+
+template <class Real>
+Workspace<Real> lay_out(const Tables<Real>& t, int tokens, Real* kept, Real* scratch) {
   Workspace<Real> w;
-  w.map = take(t.height * t.width), w.mid = take(t.height * t.row), w.folded = take(t.height * t.row);
-  w.wave = take(t.height * 2 * t.pad), w.power = take(t.half), w.pull = take(t.half), w.zeros = take(2 * t.pad);
-  w.token = take(tokens), w.factor = take(tokens), w.shift = take(tokens), w.denominator = take(1);
-  w.rows = reinterpret_cast<const Real**>(take(2 * tokens));
+  Room<Real> first{kept}, second{scratch};
+  take_kept(t, tokens, first, w), take_scratch(t, tokens, second, w);
   w.used = 0, w.ahead = {nullptr, 0};
-  *size = used;
   return w;
 }
 
@@ -152,9 +168,9 @@ void histograms(const Tables<Real>& t, const Real* p, Real* out) {
 }
 
 template <class Real>
-void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<Real>& out, Real* scratch) {
-  size_t size;
-  Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
+void forward(const Tables<Real>& t, const HeadInput<Real>& in, const HeadOutput<Real>& out, Real* kept_room,
+             Real* scratch_room) {
+  Workspace<Real> w = lay_out(t, in.tokens, kept_room, scratch_room);
   fill(w.zeros, Real(0), 2 * t.pad);
   aggregate(t, in, w);
   w.ahead = start_ahead(in);
@@ -252,15 +268,14 @@ void pull_map(const Tables<Real>& t, Workspace<Real>& w) {
 
 template <class Real>
 void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head, int64_t peak, const Real* grad_head,
-              Real* grad, Real* scratch, bool kept) {
-  size_t size;
-  Workspace<Real> w = lay_out(t, in.tokens, scratch, &size);
+              Real* grad, Real* kept_room, Real* scratch_room, bool filled) {
+  Workspace<Real> w = lay_out(t, in.tokens, kept_room, scratch_room);
   const int cells = t.height * t.width;
-  if (kept) {
+  fill(w.zeros, Real(0), 2 * t.pad);
+  if (filled) {
     w.ahead = start_ahead(in);
     for (int k = 0; k < in.tokens; ++k) w.used += in.weights[k] != 0;
   } else {
-    fill(w.zeros, Real(0), 2 * t.pad);
     aggregate(t, in, w);
     w.ahead = start_ahead(in);
     transform(t, w);
@@ -291,10 +306,11 @@ void backward(const Tables<Real>& t, const HeadInput<Real>& in, const Real* head
 }
 
 template <class Real>
-size_t scratch(const Tables<Real>& t, int tokens) {
-  size_t size;
-  lay_out<Real>(t, tokens, nullptr, &size);
-  return size;
+Sizes sizes(const Tables<Real>& t, int tokens) {
+  Workspace<Real> w;
+  Room<Real> kept{nullptr}, scratch{nullptr};
+  take_kept(t, tokens, kept, w), take_scratch(t, tokens, scratch, w);
+  return {kept.used, scratch.used};
 }
 
 #define ASR_TEXT_OF(x) #x
@@ -303,10 +319,10 @@ size_t scratch(const Tables<Real>& t, int tokens) {
 }  // namespace
 
 Functions<float> functions_f32() {
-  return {ASR_TEXT(ASR_KERNEL), Simd<float>::lanes, scratch<float>, forward<float>, backward<float>};
+  return {ASR_TEXT(ASR_KERNEL), Simd<float>::lanes, sizes<float>, forward<float>, backward<float>};
 }
 Functions<double> functions_f64() {
-  return {ASR_TEXT(ASR_KERNEL), Simd<double>::lanes, scratch<double>, forward<double>, backward<double>};
+  return {ASR_TEXT(ASR_KERNEL), Simd<double>::lanes, sizes<double>, forward<double>, backward<double>};
 }
 
 }  // namespace asr::kernel::ASR_KERNEL

@@ -74,16 +74,21 @@ struct HeadOutput {
   Real* power;    // [H*W] or null
 };
 
+// Numbers of working memory: what forward leaves of a head for backward, and what each of them needs besides.
+struct Sizes {
+  size_t kept, scratch;
+};
+
 template <class Real>
 struct Functions {
   const char* name;
-  int lanes;                                           // numbers a vector; Tables are padded to whole vectors
-  size_t (*scratch)(const Tables<Real>&, int tokens);  // numbers of scratch a thread
-  void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* scratch);
-  // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written.
-  // `kept`: scratch is as forward left it for this head; it is used up.
+  int lanes;  // numbers a vector; Tables are padded to whole vectors
+  Sizes (*sizes)(const Tables<Real>&, int tokens);
+  void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* kept, Real* scratch);
+  // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written. `filled`: `kept` is as forward left it for
+  // this head; it is used up. Otherwise it is computed again.
   void (*backward)(const Tables<Real>&, const HeadInput<Real>&, const Real* head, int64_t peak, const Real* grad_head,
-                   Real* grad, Real* scratch, bool kept);
+                   Real* grad, Real* kept, Real* scratch, bool filled);
 };
 
 #define ASR_DECLARE_KERNEL(name)     \
