@@ -264,10 +264,7 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
                                        at::cat({torch::ones({B, V}, batch.mask.options()), batch.mask}, 1), pass,
                                        nullptr, tap, taken, {}, &inside);
 
-  if (want.tap_layers) {
-    const auto rows = tapped.stacked();  // [B, L, heads, Tq, V]
-    out.attention = rows.view({B, want.tap_layers, config_.text.heads, -1, grid, grid});
-  }
+  if (want.tap_layers) out.attention = tapped.stacked(grid, grid);
   if (want.pooled) {
     out.image = mean_tokens(cross ? visual : inside.state.narrow(1, 0, V));
     out.text = mean_tokens(cross ? inside.state : inside.state.narrow(1, shift, T), batch.question);

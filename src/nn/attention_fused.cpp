@@ -150,12 +150,12 @@ torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch:
 
 std::pair<torch::Tensor, torch::Tensor> fused_with_rows(const torch::Tensor& q, const torch::Tensor& k,
                                                         const torch::Tensor& v, const torch::Tensor& key_mask,
-                                                        bool causal, const TapRequest& request) {
+                                                        bool causal, Tap tap) {
   const bool with_grad = needs_gradient({q, k, v});
   at::NoGradGuard no_grad;
-  const auto weights = torch::empty({q.size(0), q.size(1), request.rows.size(1), request.columns.size(1)},
-                                    q.options().requires_grad(false));
-  Tap tap{request.rows, request.columns, weights.detach(), {}, request.first_row, request.first_column};
+  const auto weights =
+      torch::empty({q.size(0), q.size(1), tap.rows.size(1), tap.columns.size(1)}, q.options().requires_grad(false));
+  tap.weights = weights.detach();
   Heads heads{
       dense_rows(q.detach()), dense_rows(k.detach()), dense_rows(v.detach()), key_mask.contiguous(), causal, &tap};
   const auto mixed = run_forward(heads);
@@ -196,12 +196,11 @@ std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor&
                                                             bool causal, const TapRequest& request) {
   check(!causal || q.size(2) == k.size(2), "a tap on causal attention needs all positions at once; found ", q.size(2),
         " queries of ", k.size(2), " keys");
-  const auto dense = [](torch::Tensor& x) { x = x.stride(1) == 1 ? x : x.contiguous(); };
-  auto asked = request;
-  dense(asked.rows), dense(asked.columns);
-  check_positions(asked.rows, asked.first_row, q.size(2), "rows");
-  check_positions(asked.columns, asked.first_column, k.size(2), "columns");
-  return fused_with_rows(q, k, v, key_mask, causal, asked);
+  const auto dense = [](const torch::Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); };
+  Tap tap{dense(request.rows), dense(request.columns), {}, {}, request.first_row, request.first_column};
+  check_positions(tap.rows, tap.first_row, q.size(2), "rows");
+  check_positions(tap.columns, tap.first_column, k.size(2), "columns");
+  return fused_with_rows(q, k, v, key_mask, causal, std::move(tap));
 }
 
 }  // namespace asr

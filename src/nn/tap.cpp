@@ -39,13 +39,11 @@ torch::Tensor rows_of_scores(const torch::Tensor& scores, const TapMask& mask) {
   return at::where(mask.real.unsqueeze(1), weights.gather(4, mask.columns.unsqueeze(1).expand(shape)), mask.zero);
 }
 
-// torch::stack of contiguous layers [B, heads, T, V], with a gradient of views.
-torch::Tensor stack_rows(const std::vector<torch::Tensor>& layers) {
+// torch::stack(layers, 1).view(shape) of contiguous layers [B, heads, T, V], with a gradient of views.
+torch::Tensor stack_rows(const std::vector<torch::Tensor>& layers, const std::vector<int64_t>& shape) {
   const bool with_grad = needs_gradient(layers);
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(layers.size()), batch = layers[0].size(0), each = layers[0].numel() / batch;
-  auto shape = layers[0].sizes().vec();
-  shape.insert(shape.begin() + 1, count);
   const auto out = torch::empty(shape, layers[0].options().requires_grad(false));
   for (int64_t l = 0; l < count; ++l) {
     const float* from = layers[static_cast<size_t>(l)].data_ptr<float>();
@@ -53,7 +51,11 @@ torch::Tensor stack_rows(const std::vector<torch::Tensor>& layers) {
     for (int64_t b = 0; b < batch; ++b) std::copy(from + b * each, from + (b + 1) * each, to + b * count * each);
   }
   if (with_grad)
-    record("stacked rows", layers, {out}, [](const std::vector<torch::Tensor>& grads) { return grads[0].unbind(1); });
+    record("stacked rows", layers, {out}, [one = layers[0].sizes().vec()](const std::vector<torch::Tensor>& grads) {
+      auto pulled = grads[0].unbind(1);
+      for (auto& grad : pulled) grad = grad.reshape(one);
+      return pulled;
+    });
   return out;
 }
 
@@ -67,9 +69,15 @@ void TapResult::finish() {
 }
 
 torch::Tensor TapResult::stacked() const {
-  if (all.defined()) return all;
-  if (!has_kernel(layers[0]) || !layers[0].is_contiguous()) return torch::stack(layers, 1);
-  return stack_rows(layers);
+  return all.defined() ? all : torch::stack(layers, 1);
+}
+
+torch::Tensor TapResult::stacked(int64_t height, int64_t width) const {
+  const auto& one = layers[0];
+  const std::vector<int64_t> shape = {
+      one.size(0), static_cast<int64_t>(layers.size()), one.size(1), one.size(2), height, width};
+  const bool by_hand = !all.defined() && has_kernel(one) && one.is_contiguous() && one.numel() > 0;
+  return by_hand ? stack_rows(layers, shape) : stacked().view(shape);
 }
 
 TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request) {

@@ -35,8 +35,9 @@ struct TapResult {
   TapMask mask;       // made by the first layer that needs it
   torch::Tensor all;  // [B, L, heads, T, V] where finish() made the layers
 
-  void finish();                  // at the end of a pass
-  torch::Tensor stacked() const;  // [B, L, heads, T, V]
+  void finish();                                               // at the end of a pass
+  torch::Tensor stacked() const;                               // [B, L, heads, T, V]
+  torch::Tensor stacked(int64_t height, int64_t width) const;  // V as [height, width], in order
 };
 
 // q [B, heads, S, d] (already rotated), k [B, heads, S, d], key_mask [B, S] true where a key may be seen, or undefined

@@ -36,14 +36,17 @@ struct Rows {
   const Real* row(int64_t b) const { return x.data_ptr<Real>() + b * x.size(1); }
 };
 
-// Cosines of all pairs: [B, B].
+// Cosines of all pairs, B * B of them.
 template <class Real>
-torch::Tensor cosines(const Rows<Real>& a, const Rows<Real>& b) {
+std::vector<Real> cosines(const Rows<Real>& a, const Rows<Real>& b) {
   const int64_t B = a.x.size(0), E = a.x.size(1);
-  auto out = torch::empty({B, B}, a.x.options().requires_grad(false));
+  std::vector<Real> out(B * B);
   const bool small = B * B * E <= kSmall;
-  if (!small) at::mm_out(out, a.x, b.x.t());
-  Real* to = out.template data_ptr<Real>();
+  if (!small) {
+    auto whole = torch::from_blob(out.data(), {B, B}, a.x.options().requires_grad(false));
+    at::mm_out(whole, a.x, b.x.t());
+  }
+  Real* to = out.data();
   const Real *x = a.row(0), *y = b.row(0);
   for (int64_t i = 0; i < B; ++i)
     for (int64_t j = 0; j < B; ++j, ++to)
@@ -51,16 +54,16 @@ torch::Tensor cosines(const Rows<Real>& a, const Rows<Real>& b) {
   return out;
 }
 
-// dL/da from dL/dcosine [B, B] of a's rows with b's. Only what is at right angles to a row of a moves a cosine.
+// dL/da from dL/dcosine of a's row i with b's row j, at grad[i * down + j * right]. Only what is at right angles to a
+// row of a moves a cosine.
 template <class Real>
-torch::Tensor pull(const Rows<Real>& a, const Rows<Real>& b, const torch::Tensor& grad) {
+torch::Tensor pull(const Rows<Real>& a, const Rows<Real>& b, const Real* grad, int64_t down, int64_t right) {
   const int64_t B = a.x.size(0), E = a.x.size(1);
   // b's rows at length 1, weighted: the weights take the lengths.
   std::vector<Real> w(B * B);
-  const Real *x = a.row(0), *y = b.row(0), *g = grad.template data_ptr<Real>();
-  const int64_t down = grad.stride(0), right = grad.stride(1);
+  const Real *x = a.row(0), *y = b.row(0);
   for (int64_t i = 0; i < B; ++i)
-    for (int64_t j = 0; j < B; ++j) w[i * B + j] = g[i * down + j * right] * b.inverse[j];
+    for (int64_t j = 0; j < B; ++j) w[i * B + j] = grad[i * down + j * right] * b.inverse[j];
   const auto options = a.x.options().requires_grad(false);
   auto out = torch::empty({B, E}, options);
   Real* to = out.template data_ptr<Real>();
@@ -116,13 +119,13 @@ template <class Real>
 Known compute(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
               const torch::Tensor& text_reference, bool with_grad) {
   const Rows<Real> i(image), q(text), i0(image_reference), q0(text_reference);
-  const auto s = cosines(i, q), t = cosines(i0, q0);
+  auto s = cosines(i, q), t = cosines(i0, q0);
+  const int64_t B = image.size(0);
   Known out;
-  out.loss = torch::empty({}, s.options());
-  *out.loss.template data_ptr<Real>() =
-      static_cast<Real>(divergence(s.template data_ptr<Real>(), t.template data_ptr<Real>(), s.size(0), with_grad));
+  out.loss = torch::empty({}, image.options().requires_grad(false));
+  *out.loss.template data_ptr<Real>() = static_cast<Real>(divergence(s.data(), t.data(), B, with_grad));
   if (!with_grad) return out;
-  out.image = pull(i, q, s), out.text = pull(q, i, s.t());
+  out.image = pull(i, q, s.data(), B, 1), out.text = pull(q, i, s.data(), 1, B);
   return out;
 }
 

@@ -11,13 +11,18 @@ namespace {
 
 constexpr double kFloor = 1e-8;
 
+// The angular distribution of one sample; its memory serves the next.
 template <class Real>
 struct AngularSide {
   std::vector<Real> p, log_p, raw;  // floored distribution, its logarithm, before the floor
+  std::vector<Real> before;         // working memory of pull()
   Real denominator = 1, floored_sum = 1;
   bool moves = true;
 
-  AngularSide(const Real* spectrum, int64_t bins, double eps, bool eps_add) : p(bins), log_p(bins), raw(bins) {
+  explicit AngularSide(int64_t bins) : p(bins), log_p(bins), raw(bins), before(bins) {}
+
+  void read(const Real* spectrum, double eps, bool eps_add) {
+    const auto bins = static_cast<int64_t>(p.size());
     Real sum = 0;
     for (int64_t m = 0; m < bins; ++m) sum += spectrum[m];
     const auto guard = static_cast<Real>(eps);
@@ -32,13 +37,12 @@ struct AngularSide {
   }
 
   // Adds dL/dspectrum given c = dL/dp.
-  void pull(const std::vector<Real>& c, Real* grad) const {
+  void pull(const std::vector<Real>& c, Real* grad) {
     const auto bins = static_cast<int64_t>(p.size());
     Real along = 0, along_raw = 0;
     for (int64_t m = 0; m < bins; ++m) along += c[m] * p[m];
-    std::vector<Real> before(bins, 0);
     for (int64_t m = 0; m < bins; ++m)
-      if (raw[m] >= static_cast<Real>(kFloor)) before[m] = (c[m] - along) / floored_sum;
+      before[m] = raw[m] >= static_cast<Real>(kFloor) ? (c[m] - along) / floored_sum : Real(0);
     if (moves)
       for (int64_t m = 0; m < bins; ++m) along_raw += before[m] * raw[m];
     for (int64_t m = 0; m < bins; ++m) grad[m] += (before[m] - along_raw) / denominator;
@@ -56,12 +60,15 @@ class SampleLoss {
         mean_(target.mean.data_ptr<Real>()),
         precision_(target.precision.data_ptr<Real>()),
         angular_(target.angular.data_ptr<Real>()),
-        log_angular_(target.log_angular.data_ptr<Real>()) {}
+        log_angular_(target.log_angular.data_ptr<Real>()),
+        side_(M_),
+        c_(M_),
+        inverse_(M_) {}
 
   // Fills one sample's rows; `grad` (or null) gets dL/dphi for a batch mean over `batch` samples.
   void run(const Real* phi, const Real* pi, int64_t batch, Real* distance, Real* divergence, Real* weight,
-           Real* per_sample, Real* grad) const {
-    const AngularSide<Real> side(phi + t_.angular_begin, M_, t_.eps, t_.eps_add);
+           Real* per_sample, Real* grad) {
+    side_.read(phi + t_.angular_begin, t_.eps, t_.eps_add);
     const auto lambda = static_cast<Real>(t_.lambda_ang), factor = static_cast<Real>(t_.kl_factor);
     Real total = 0;
     int64_t nearest = 0;
@@ -69,7 +76,7 @@ class SampleLoss {
       Real kl = 0;
       const Real d2 = squared_distance(phi, mean_ + s * D_, precision_ + s * D_);
       for (int64_t m = 0; m < M_; ++m)
-        kl += (side.p[m] - angular_[s * M_ + m]) * (side.log_p[m] - log_angular_[s * M_ + m]);
+        kl += (side_.p[m] - angular_[s * M_ + m]) * (side_.log_p[m] - log_angular_[s * M_ + m]);
       distance[s] = d2, divergence[s] = kl * factor;
       total += pi[s] * (d2 + lambda * divergence[s]);
       if (d2 < distance[nearest]) nearest = s;
@@ -83,7 +90,7 @@ class SampleLoss {
     for (int64_t s = 0; s < n_; ++s) add_distance(phi, s, scale * pi[s], grad);
     if (t_.confidence == Confidence::gradient)
       add_distance(phi, nearest, -scale * total / static_cast<Real>(t_.tau), grad);
-    if (lambda != 0) add_divergence(side, pi, scale * lambda * factor, grad);
+    if (lambda != 0) add_divergence(pi, scale * lambda * factor, grad);
   }
 
  private:
@@ -105,19 +112,21 @@ class SampleLoss {
     for (int64_t i = 0; i < D_; ++i) grad[i] += 2 * scale * (phi[i] - mean_[s * D_ + i]) * precision_[s * D_ + i];
   }
 
-  void add_divergence(const AngularSide<Real>& side, const Real* pi, Real scale, Real* grad) const {
-    std::vector<Real> c(M_, 0), inverse(M_);
-    for (int64_t m = 0; m < M_; ++m) inverse[m] = 1 / side.p[m];
+  void add_divergence(const Real* pi, Real scale, Real* grad) {
+    std::fill(c_.begin(), c_.end(), Real(0));
+    for (int64_t m = 0; m < M_; ++m) inverse_[m] = 1 / side_.p[m];
     for (int64_t s = 0; s < n_; ++s) {
       const Real *q = angular_ + s * M_, *log_q = log_angular_ + s * M_, share = scale * pi[s];
-      for (int64_t m = 0; m < M_; ++m) c[m] += share * (side.log_p[m] - log_q[m] + (side.p[m] - q[m]) * inverse[m]);
+      for (int64_t m = 0; m < M_; ++m) c_[m] += share * (side_.log_p[m] - log_q[m] + (side_.p[m] - q[m]) * inverse_[m]);
     }
-    side.pull(c, grad + t_.angular_begin);
+    side_.pull(c_, grad + t_.angular_begin);
   }
 
   const SpectralLoss::Target& t_;
   int64_t n_, D_, M_;
   const Real *mean_, *precision_, *angular_, *log_angular_;
+  AngularSide<Real> side_;
+  std::vector<Real> c_, inverse_;
 };
 
 struct Computed {
@@ -136,7 +145,7 @@ Computed compute(const torch::Tensor& descriptor, const torch::Tensor& weights, 
   terms.distance = torch::empty({batch, n}, options), terms.divergence = torch::empty({batch, n}, options);
   terms.weight = torch::empty({batch}, options), terms.per_sample = torch::empty({batch}, options);
   if (with_grad) out.grad = torch::empty({batch, D}, options);
-  const SampleLoss<Real> sample(target);
+  SampleLoss<Real> sample(target);
   Real sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
     Real* per_sample = terms.per_sample.data_ptr<Real>() + b;

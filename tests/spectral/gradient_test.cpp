@@ -183,6 +183,20 @@ TEST(Gradient, LargeGradientsAreWrittenPastTheCacheWithTheSameValues) {
   }
 }
 
+// What the forward pass leaves of small maps is used up by the first gradient; a second one computes it again.
+TEST(Encoder, KeptAndComputedAgainGiveTheSameGradient) {
+  Options options;
+  const SpectralEncoder encoder(5, 4, options.spectral);
+  const auto x = random_attention({2, 2, 3, 4, 5, 4}).to(at::kFloat).requires_grad_();
+  const auto weights = token_weights(torch::ones({2, 4}), torch::ones({2, 4}));
+  const auto loss = encoder.descriptor(x, weights).square().sum();
+  loss.backward({}, /*retain_graph=*/true);
+  const auto first = x.grad().clone();
+  x.mutable_grad().zero_();
+  loss.backward();
+  EXPECT_TRUE(x.grad().equal(first));
+}
+
 TEST(Geometry, FusedAgreesWithThePlainForm) {
   torch::manual_seed(11);
   for (const int64_t B : {1, 2, 32, 64})  // the largest goes through the library
