@@ -105,6 +105,19 @@ TEST(Tap, AttentionIsTheSameWithAndWithout) {
   }
 }
 
+TEST(Tap, LayersAreStackedOnTheirGridInEveryType) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    TapResult taps;
+    for (int l = 0; l < 3; ++l) taps.layers.push_back(torch::rand({2, 4, 5, 6}).to(type).requires_grad_());
+    const auto found = taps.stacked(2, 3), expected = torch::stack(taps.layers, 1).view({2, 3, 4, 5, 2, 3});
+    EXPECT_TRUE(found.equal(expected));
+    const auto factor = torch::rand(found.sizes()).to(type);
+    const auto a = gradients((found * factor).sum(), taps.layers),
+               b = gradients((expected * factor).sum(), taps.layers);
+    for (size_t l = 0; l < 3; ++l) EXPECT_TRUE(a[l].equal(b[l])) << l;
+  }
+}
+
 TEST(Tap, BitsDoNotDependOnThreads) {
   const auto& c = kCases[0];
   const auto h = random_heads(c);
