@@ -1,5 +1,5 @@
 // A hand-written gradient in the autograd graph: a node that holds a function. torch::autograd::Function does the same
-// with several times the bookkeeping, which shows in steps of a few milliseconds.
+// with more bookkeeping, which shows in steps of a few milliseconds.
 #pragma once
 
 #include <torch/types.h>

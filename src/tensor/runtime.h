@@ -15,7 +15,8 @@ void set_compute_threads(int threads);
 
 // Whether sums on a GPU must have an order that does not change from run to run. Of what models use, libraries of
 // convolutions and products are told here, before the first operator on a GPU; attention's gradient asks
-// (nn/attention.cpp). Nothing else adds several numbers to one place: gathered positions are distinct.
+// (nn/attention.cpp). Nothing else we know of adds several numbers to one place: gathered positions are
+// distinct, but for padding, which adds zeros.
 void set_deterministic(bool yes);
 bool deterministic();
 

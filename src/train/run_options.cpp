@@ -59,7 +59,7 @@ void RunOptions::visit(OptionVisitor& v) {
   v("skills.lexicon", lexicon,
     "parts of speech for functional tokens: WordNet where installed, WordNet, or lists alone");
   v("full_determinism", same_bits,
-    "on a GPU, sums in a fixed order: the same seed gives the same bits, also after --resume; no: a little faster");
+    "on a GPU, sums in a fixed order: the same seed gives the same bits, also after --resume; no: faster");
   v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");
   v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
   v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");
