@@ -43,6 +43,10 @@ using torch::autograd::variable_list;
 void fix_order(bool yes) {
   at::globalContext().setDeterministicAlgorithms(yes, /*warn_only=*/false);
 }
+struct OrderFixed {
+  OrderFixed() { fix_order(true); }
+  ~OrderFixed() { fix_order(false); }
+};
 struct FixOrder final : torch::autograd::FunctionPreHook {
   variable_list operator()(const variable_list& grads) override { return fix_order(true), grads; }
 };
@@ -60,9 +64,10 @@ torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k, 
   const auto given = bias.defined() ? std::make_optional(bias) : std::nullopt;
   if (!deterministic() || !needs_gradient({q, k, v}))
     return at::scaled_dot_product_attention(q, k, v, given, 0.0, causal);
-  fix_order(true);
-  const auto out = at::scaled_dot_product_attention(q, k, v, given, 0.0, causal);
-  fix_order(false);
+  const auto out = [&] {
+    const OrderFixed while_chosen;
+    return at::scaled_dot_product_attention(q, k, v, given, 0.0, causal);
+  }();
   out.grad_fn()->add_pre_hook(std::make_unique<FixOrder>());
   out.grad_fn()->add_post_hook(std::make_unique<FreeOrder>());
   return out;

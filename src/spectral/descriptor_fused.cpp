@@ -8,12 +8,14 @@
 #include "spectral/descriptor.h"
 #include "spectral/kernel/spectrum_kernel.h"
 #include "tensor/cpu_kernel.h"
+#include "tensor/memory.h"
 #include "tensor/record.h"
 
 namespace asr {
 namespace {
 
 using kernel::Functions;
+using kernel::HeadGradient;
 using kernel::HeadInput;
 using kernel::HeadOutput;
 using kernel::kKept;
@@ -21,17 +23,11 @@ using kernel::Tables;
 
 // Its widest build is AVX2: 64-byte vectors were no faster.
 template <class Real>
-Functions<Real> choose_kernel() {
-  const auto pick = [](Functions<float> (*single)(), Functions<double> (*full)()) {
-    if constexpr (std::is_same_v<Real, float>)
-      return (void)full, single();
-    else
-      return (void)single, full();
-  };
+Functions<Real> choose_kernel(bool packed) {
 #ifdef ASR_HAVE_KERNEL_avx2
-  if (cpu_kernel() >= CpuKernel::avx2) return pick(kernel::avx2::functions_f32, kernel::avx2::functions_f64);
+  if (cpu_kernel() >= CpuKernel::avx2) return kernel::avx2::functions<Real>(packed);
 #endif
-  return pick(kernel::portable::functions_f32, kernel::portable::functions_f64);
+  return kernel::portable::functions<Real>(packed);
 }
 
 // Owns what Tables points to.
@@ -41,7 +37,7 @@ struct PlanTables {
   std::vector<typename kernel::KernelInt<Real>::type> first;
   std::vector<int32_t> half_index;
   Tables<Real> view{};
-  Functions<Real> functions = choose_kernel<Real>();
+  Functions<Real> functions;
 
   PlanTables(const FrequencyPlane& plane, const SpectralOptions& o);
 
@@ -49,6 +45,8 @@ struct PlanTables {
   void fill_bases();
   void fill_half_plane(const FrequencyPlane& plane, const SpectralOptions& o);
 };
+
+constexpr int64_t kPackedCells = 144;  // maps up to this size are faster side by side (`asr bench spectrum`)
 
 constexpr double kTwoPi = 6.28318530717958647692;
 
@@ -61,7 +59,8 @@ double sine(int64_t product, int64_t n) {
 }
 
 template <class Real>
-PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions& o) {
+PlanTables<Real>::PlanTables(const FrequencyPlane& plane, const SpectralOptions& o)
+    : functions(choose_kernel<Real>(plane.height * plane.width <= kPackedCells)) {
   const int lanes = functions.lanes;
   Tables<Real>& t = view;
   t.height = static_cast<int>(plane.height), t.width = static_cast<int>(plane.width);
@@ -150,28 +149,36 @@ namespace {
 constexpr int64_t kKeptBytes = 256 << 10;
 constexpr int64_t kCacheBytes = 8 << 20;  // a gradient larger than this would only push other data out of the caches
 
+constexpr int kMostHeads = 8;  // a call of the kernel
+
+// Consecutive heads of one call, and their memory.
 template <class Real>
-struct HeadRoom {
-  Real *kept, *scratch, *more;
+struct Group {
+  int64_t first;
+  int heads;
+  HeadInput<Real> input[kMostHeads];
+  Real *kept, *scratch;
 };
 
 // A view of the input by strides; only the last two dimensions must be dense.
 template <class Real>
 struct Heads {
-  torch::Tensor attention, weights;  // weights in the attention's type, contiguous
+  torch::Tensor attention;
+  std::vector<Real> weights;  // [B][T]
   int64_t batch, layers, heads, tokens, cells;
   bool stream;
-  const Real *first_map, *first_weight;  // asked for once: every head needs them
+  const Real* first_map;  // asked for once: every head needs it
   int64_t sample_step, layer_step, head_step, token_step;
 
   Heads(const torch::Tensor& from, const torch::Tensor& token_weights) {
     const bool dense = from.stride(5) == 1 && from.stride(4) == from.size(5);
     attention = dense ? from : from.contiguous();
-    weights = token_weights.to(from.scalar_type()).contiguous();
+    const auto shares = token_weights.to(at::kDouble).contiguous();
+    weights.assign(shares.template data_ptr<double>(), shares.template data_ptr<double>() + shares.numel());
     batch = from.size(0), layers = from.size(1), heads = from.size(2), tokens = from.size(3),
     cells = from.size(4) * from.size(5);
     stream = from.numel() * from.element_size() > kCacheBytes;
-    first_map = attention.template data_ptr<Real>(), first_weight = weights.template data_ptr<Real>();
+    first_map = attention.template data_ptr<Real>();
     sample_step = attention.stride(0), layer_step = attention.stride(1), head_step = attention.stride(2);
     token_step = attention.stride(3);
   }
@@ -183,27 +190,34 @@ struct Heads {
   }
   HeadInput<Real> input(int64_t i, int64_t end) const {
     const Real* next = i + 1 < end ? maps(i + 1) : nullptr;
-    return {maps(i), token_step, first_weight + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
+    return {maps(i), token_step, weights.data() + i / per_sample() * tokens, static_cast<int>(tokens), next, stream};
   }
-  // What the forward pass leaves of every head for the backward pass; undefined where it would be large, and is then
+  // What the forward pass leaves of every group for the backward pass; nothing where it would be large: it is then
   // computed again.
-  torch::Tensor room_for_all(const PlanTables<Real>& plan) const {
+  Memory<Real> room_for_all(const PlanTables<Real>& plan) const {
     const auto size = static_cast<int64_t>(plan.functions.sizes(plan.view, static_cast<int>(tokens)).kept);
-    if (count() * size * static_cast<int64_t>(sizeof(Real)) > kKeptBytes) return {};
-    return torch::empty({count(), size}, attention.options().requires_grad(false));
+    const int64_t groups = (count() + plan.functions.heads - 1) / plan.functions.heads;
+    if (groups * size * static_cast<int64_t>(sizeof(Real)) > kKeptBytes) return {};
+    return Memory<Real>(groups * size);
   }
-  // Runs work(input, i, room) for every head, spread over threads. A head's `kept` is a row of `all`, if that is
-  // defined; `more` holds so many numbers for the caller.
+  // Runs work(group) for all heads, spread over threads. A group's `kept` is a row of `all`, if there is one.
   template <class Work>
-  void each(const PlanTables<Real>& plan, const torch::Tensor& all, int64_t more, const Work& work) const {
+  void each(const PlanTables<Real>& plan, const Memory<Real>& all, const Work& work) const {
     const auto size = plan.functions.sizes(plan.view, static_cast<int>(tokens));
     const auto kept = static_cast<int64_t>(size.kept), scratch = static_cast<int64_t>(size.scratch);
-    Real* rows = all.defined() ? all.template data_ptr<Real>() : nullptr;
-    at::parallel_for(0, count(), 8, [&](int64_t begin, int64_t end) {
-      const auto memory = torch::empty({scratch + kept + more}, attention.options().requires_grad(false));
-      Real* own = memory.template data_ptr<Real>();
-      for (int64_t i = begin; i < end; ++i)
-        work(input(i, end), i, HeadRoom<Real>{rows ? rows + i * kept : own + scratch, own, own + scratch + kept});
+    const int64_t most = plan.functions.heads, groups = (count() + most - 1) / most;
+    Real* rows = all.get();
+    at::parallel_for(0, groups, 8 / most, [&](int64_t begin, int64_t end) {
+      const Memory<Real> memory(scratch + kept);
+      Real* own = memory.get();
+      const int64_t stop = std::min(end * most, count());
+      for (int64_t g = begin; g < end; ++g) {
+        Group<Real> group;
+        group.first = g * most, group.heads = static_cast<int>(std::min(most, stop - group.first));
+        for (int j = 0; j < group.heads; ++j) group.input[j] = input(group.first + j, stop);
+        group.kept = rows ? rows + g * kept : own + scratch, group.scratch = own;
+        work(group);
+      }
     });
   }
 };
@@ -232,65 +246,95 @@ void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, Sec
   }
 }
 
-struct ForwardResult {
-  torch::Tensor head, peak, descriptor;  // [B, J, D0 + kKept], [B, J], [B, D]
-  torch::Tensor kept;                    // see Heads::room_for_all
+// What the backward pass needs of the forward pass.
+template <class Real>
+struct Saved {
+  torch::Tensor descriptor;  // [B, D]
+  Memory<Real> head;         // [B, J, D0 + kKept]
+  Memory<int64_t> peak;      // [B, J]
+  Memory<Real> kept;         // see Heads::room_for_all
 };
 
 template <class Real>
-ForwardResult run_forward(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan,
-                          bool keep, Real* map = nullptr, Real* power = nullptr) {
-  const Heads<Real> heads(attention, weights);
+Saved<Real> run_forward(const Heads<Real>& heads, const FusedPlan& plan, bool keep, Real* map = nullptr,
+                        Real* power = nullptr) {
   const auto& tables = plan.tables<Real>();
-  const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
-  const auto options = attention.options().requires_grad(false);
-  ForwardResult out;
-  out.head = torch::empty({heads.batch, J, D0 + kKept}, options);
-  out.peak = torch::empty({heads.batch, J}, options.dtype(at::kLong));
-  out.descriptor = torch::empty({heads.batch, 2 * D0}, options);
-  Real* head = out.head.data_ptr<Real>();
-  auto* peak = out.peak.data_ptr<int64_t>();
-  if (keep) out.kept = heads.room_for_all(tables);
-  heads.each(tables, out.kept, 0, [&](const HeadInput<Real>& input, int64_t i, const HeadRoom<Real>& room) {
-    const HeadOutput<Real> to{head + i * (D0 + kKept), peak + i, map ? map + i * heads.cells : nullptr,
-                              power ? power + i * heads.cells : nullptr};
-    tables.functions.forward(tables.view, input, to, room.kept, room.scratch);
+  const int64_t D0 = plan.options.head_dim(), J = heads.per_sample(), row = D0 + kKept;
+  Saved<Real> out{torch::empty({heads.batch, 2 * D0}, heads.attention.options().requires_grad(false)),
+                  Memory<Real>(heads.count() * row), Memory<int64_t>(heads.count()),
+                  keep ? heads.room_for_all(tables) : Memory<Real>()};
+  Real* head = out.head.get();
+  int64_t* peak = out.peak.get();
+  heads.each(tables, out.kept, [&](const Group<Real>& group) {
+    HeadOutput<Real> to[kMostHeads];
+    for (int j = 0; j < group.heads; ++j) {
+      const int64_t i = group.first + j;
+      to[j] = {head + i * row, peak + i, map ? map + i * heads.cells : nullptr,
+               power ? power + i * heads.cells : nullptr};
+    }
+    tables.functions.forward(tables.view, group.input, to, group.heads, group.kept, group.scratch);
   });
-  aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.data_ptr<Real>());
+  aggregate_heads(head, heads.batch, J, D0, plan.options.second_moment, out.descriptor.template data_ptr<Real>());
   return out;
 }
 
-// dL/dhead of layer-head row `x`, from the gradient of mean and second moment.
+// What HeadGradient needs of each sample, rows of pull and slope: from the gradient of mean and second moment.
 template <class Real>
-void pull_head(const Real* x, const Real* descriptor, const Real* grad, int64_t J, int64_t D0, SecondMoment form,
-               Real* out) {
+Memory<Real> pulls_of_samples(const Real* moments, const Real* grad, int64_t batch, int64_t J, int64_t D0,
+                              SecondMoment form) {
+  Memory<Real> out(batch * 2 * D0);
+  Real* to = out.get();
   const Real share = Real(1) / static_cast<Real>(J);
-  for (int64_t i = 0; i < D0; ++i) {
-    const Real centred = x[i] - descriptor[i], second = descriptor[D0 + i];
-    Real slope = 2 * centred;
-    if (form == SecondMoment::std) slope = second > 0 ? centred / second : Real(0);
-    out[i] = share * (grad[i] + grad[D0 + i] * slope);
-  }
+  for (int64_t b = 0; b < batch; ++b, grad += 2 * D0, moments += 2 * D0, to += 2 * D0)
+    for (int64_t i = 0; i < D0; ++i) {
+      const Real second = moments[D0 + i];
+      const Real slope = form == SecondMoment::std ? (second > 0 ? 1 / second : Real(0)) : Real(2);
+      to[i] = share * grad[i], to[D0 + i] = share * grad[D0 + i] * slope;
+    }
+  return out;
 }
 
 template <class Real>
-torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& weights, const ForwardResult& saved,
-                           const torch::Tensor& grad, const FusedPlan& plan) {
-  const Heads<Real> heads(attention, weights);
+torch::Tensor run_backward(const Heads<Real>& heads, const Saved<Real>& saved, const torch::Tensor& grad,
+                           const FusedPlan& plan) {
   const auto& tables = plan.tables<Real>();
   const int64_t D0 = plan.options.head_dim(), J = heads.per_sample();
-  const auto grad_descriptor = grad.to(attention.scalar_type()).contiguous();
+  const auto grad_descriptor = grad.to(saved.descriptor.scalar_type()).contiguous();
+  const auto& attention = heads.attention;
   auto out = torch::empty(attention.sizes(), attention.options().requires_grad(false));
-  const Real *head = saved.head.data_ptr<Real>(), *descriptor = saved.descriptor.data_ptr<Real>(),
-             *pull = grad_descriptor.data_ptr<Real>();
-  const auto* peak = saved.peak.data_ptr<int64_t>();
-  Real* to = out.data_ptr<Real>();
-  heads.each(tables, saved.kept, D0, [&](const HeadInput<Real>& input, int64_t i, const HeadRoom<Real>& room) {
-    const int64_t b = i / J;
-    const Real* row = head + i * (D0 + kKept);
-    pull_head(row, descriptor + b * 2 * D0, pull + b * 2 * D0, J, D0, plan.options.second_moment, room.more);
-    tables.functions.backward(tables.view, input, row, peak[i], room.more, to + i * heads.tokens * heads.cells,
-                              room.kept, room.scratch, saved.kept.defined());
+  const Real* descriptor = saved.descriptor.template data_ptr<Real>();
+  const auto pulls = pulls_of_samples<Real>(descriptor, grad_descriptor.template data_ptr<Real>(), heads.batch, J, D0,
+                                            plan.options.second_moment);
+  const Real *head = saved.head.get(), *pull = pulls.get();
+  const int64_t* peak = saved.peak.get();
+  Real* to = out.template data_ptr<Real>();
+  heads.each(tables, saved.kept, [&](const Group<Real>& group) {
+    HeadGradient<Real> of[kMostHeads];
+    for (int j = 0; j < group.heads; ++j) {
+      const int64_t i = group.first + j, sample = i / J * 2 * D0;
+      of[j] = {head + i * (D0 + kKept), peak[i],
+               pull + sample,           pull + sample + D0,
+               descriptor + sample,     to + i * heads.tokens * heads.cells};
+    }
+    tables.functions.backward(tables.view, group.input, of, group.heads, group.kept, group.scratch,
+                              saved.kept.get() != nullptr);
+  });
+  return out;
+}
+
+template <class Real>
+torch::Tensor descriptor_as(const torch::Tensor& attention, const torch::Tensor& weights,
+                            const std::shared_ptr<const FusedPlan>& plan) {
+  const bool with_grad = needs_gradient({attention});
+  at::NoGradGuard no_grad;
+  const Heads<Real> heads(attention.detach(), weights);
+  const auto saved = std::make_shared<Saved<Real>>(run_forward(heads, *plan, with_grad));
+  if (!with_grad) return saved->descriptor;
+  const auto out = saved->descriptor.detach();  // the graph's own; the gradient reads the other
+  record("the fused descriptor", {attention}, {out}, [=](const std::vector<torch::Tensor>& grads) {
+    const auto grad = run_backward(heads, *saved, grads[0], *plan);
+    saved->kept = Memory<Real>();  // used up; another pass over a retained graph computes it again
+    return std::vector<torch::Tensor>{grad};
   });
   return out;
 }
@@ -298,23 +342,16 @@ torch::Tensor run_backward(const torch::Tensor& attention, const torch::Tensor& 
 template <class Real>
 SpectrumDetails details_as(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
   SpectrumDetails out;
-  const int64_t J = attention.size(1) * attention.size(2);
+  const Heads<Real> heads(attention, weights);
+  const int64_t B = heads.batch, J = heads.per_sample(), D0 = plan.options.head_dim();
   const auto options = attention.options().requires_grad(false);
-  out.map = torch::empty({attention.size(0), J, attention.size(4), attention.size(5)}, options);
+  out.map = torch::empty({B, J, attention.size(4), attention.size(5)}, options);
   out.power = torch::empty_like(out.map);
-  const auto result =
-      run_forward<Real>(attention, weights, plan, /*keep=*/false, out.map.data_ptr<Real>(), out.power.data_ptr<Real>());
-  out.peak = result.peak;
-  out.head_descriptor = result.head.narrow(2, 0, plan.options.head_dim()).contiguous();
-  out.descriptor = result.descriptor;
-  return out;
-}
-
-// weights.to(type), of a few numbers.
-torch::Tensor converted(const torch::Tensor& weights, at::ScalarType type) {
-  if (type != at::kFloat || weights.scalar_type() != at::kDouble || !weights.is_contiguous()) return weights.to(type);
-  const auto out = torch::empty(weights.sizes(), at::kFloat);
-  std::copy_n(weights.data_ptr<double>(), weights.numel(), out.data_ptr<float>());
+  const auto saved =
+      run_forward(heads, plan, /*keep=*/false, out.map.template data_ptr<Real>(), out.power.template data_ptr<Real>());
+  out.peak = torch::from_blob(saved.peak.get(), {B, J}, options.dtype(at::kLong)).clone();
+  out.head_descriptor = torch::from_blob(saved.head.get(), {B, J, D0 + kKept}, options).narrow(2, 0, D0).clone();
+  out.descriptor = saved.descriptor;
   return out;
 }
 
@@ -326,20 +363,8 @@ std::shared_ptr<const FusedPlan> make_fused_plan(const FrequencyPlane& plane, co
 
 torch::Tensor descriptor_fused(const torch::Tensor& attention, const torch::Tensor& weights,
                                const std::shared_ptr<const FusedPlan>& plan) {
-  const bool with_grad = needs_gradient({attention}), single = attention.scalar_type() == at::kFloat;
-  at::NoGradGuard no_grad;
-  const auto from = attention.detach(), share = converted(weights, attention.scalar_type());
-  auto result =
-      single ? run_forward<float>(from, share, *plan, with_grad) : run_forward<double>(from, share, *plan, with_grad);
-  if (!with_grad) return result.descriptor;
-  const auto out = result.descriptor.detach();  // the graph's own; the gradient reads the other
-  record("the fused descriptor", {attention}, {out}, [=](const std::vector<torch::Tensor>& grads) mutable {
-    const auto grad = single ? run_backward<float>(from, share, result, grads[0], *plan)
-                             : run_backward<double>(from, share, result, grads[0], *plan);
-    result.kept = torch::Tensor();  // used up; another pass over a retained graph computes it again
-    return std::vector<torch::Tensor>{grad};
-  });
-  return out;
+  return attention.scalar_type() == at::kFloat ? descriptor_as<float>(attention, weights, plan)
+                                               : descriptor_as<double>(attention, weights, plan);
 }
 
 SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tensor& weights, const FusedPlan& plan) {
@@ -348,7 +373,7 @@ SpectrumDetails details_fused(const torch::Tensor& attention, const torch::Tenso
 }
 
 const char* fused_kernel_name() {
-  return choose_kernel<float>().name;
+  return choose_kernel<float>(false).name;
 }
 
 }  // namespace asr

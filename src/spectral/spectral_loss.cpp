@@ -6,8 +6,6 @@
 namespace asr {
 namespace {
 
-constexpr double kDistributionFloor = 1e-8;  // of the angular distributions; a constant of the definition
-
 torch::Tensor distribution(const torch::Tensor& spectrum, double eps, bool eps_add) {
   const auto sum = spectrum.sum(-1, true);
   const auto floored = (spectrum / (eps_add ? sum + eps : sum.clamp_min(eps))).clamp_min(kDistributionFloor);

@@ -9,6 +9,8 @@
 
 namespace asr {
 
+constexpr double kDistributionFloor = 1e-8;  // of the angular distributions; a constant of the definition
+
 // Prototypes as tensors, one row a prototype in any order; empty tensors mean an empty memory.
 struct PrototypeTensors {
   torch::Tensor skill;           // [n] int64: column of the posterior (task or global index in those variants)

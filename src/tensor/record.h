@@ -29,7 +29,8 @@ void record(const char* what, const std::vector<torch::Tensor>& inputs, std::vec
 torch::Tensor with_gradients(const char* what, const torch::Tensor& loss, const std::vector<torch::Tensor>& inputs,
                              const std::vector<torch::Tensor>& gradients);
 
-// Scalars times numbers, added up.
+// Scalars times numbers, added up. The gradient passes by the scalars that with_gradients made: a hook on one of them
+// would not see it.
 torch::Tensor weighted_sum(const std::vector<std::pair<torch::Tensor, double>>& terms);
 
 }  // namespace asr

@@ -52,9 +52,31 @@ struct Problem {
   }
 };
 
-const std::vector<std::vector<int64_t>> kShapes = {{2, 2, 2, 3, 4, 6},  {1, 1, 1, 1, 2, 2},  {2, 1, 3, 2, 1, 9},
-                                                   {2, 2, 1, 3, 8, 1},  {2, 1, 2, 5, 7, 5},  {1, 2, 2, 2, 16, 17},
-                                                   {3, 1, 1, 4, 3, 24}, {1, 1, 2, 2, 33, 10}};
+const std::vector<std::vector<int64_t>> kShapes = {
+    {2, 2, 2, 3, 4, 6},   {1, 1, 1, 1, 2, 2},  {2, 1, 3, 2, 1, 9},   {2, 2, 1, 3, 8, 1}, {2, 1, 2, 5, 7, 5},
+    {1, 2, 2, 2, 16, 17}, {3, 1, 1, 4, 3, 24}, {1, 1, 2, 2, 33, 10}, {3, 2, 3, 2, 4, 4}, {5, 3, 3, 3, 5, 3}};
+
+// Small maps are computed side by side: what is wrong with one must not reach its neighbours.
+TEST(Gradient, ANanInOneMapStaysInItsSample) {
+  torch::manual_seed(4);
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Problem problem({3, 1, 3, 2, 4, 4}, resolve_options("sound", {}));
+    const SpectralEncoder encoder(4, 4, problem.options.spectral, Implementation::fused);
+    const auto whole = problem.attention.to(type).requires_grad_();
+    const auto spoilt = whole.detach().clone();
+    spoilt[1][0][2].fill_(std::nan(""));
+    spoilt.requires_grad_();
+    const auto expected = encoder.descriptor(whole, problem.weights),
+               found = encoder.descriptor(spoilt, problem.weights);
+    const auto right = gradients(expected.square().sum(), {whole})[0],
+               grad = gradients(found.square().sum(), {spoilt})[0];
+    EXPECT_TRUE(found[1].isnan().any().item<bool>());
+    for (const int64_t sample : {0, 2}) {
+      EXPECT_TRUE(found[sample].equal(expected[sample])) << "descriptor of sample " << sample;
+      EXPECT_TRUE(grad[sample].equal(right[sample])) << "gradient of sample " << sample;
+    }
+  }
+}
 
 TEST(Gradient, ImplementationsAgreeOnRandomOptionsAndShapes) {
   std::mt19937 random(3);

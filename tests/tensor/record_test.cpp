@@ -81,5 +81,19 @@ TEST(Record, AWeightedSumIsThatOfPlainOperators) {
   EXPECT_EQ(weighted_sum({{torch::tensor(2.0), 3}}).item<double>(), 6);
 }
 
+TEST(Record, ASumPassesKnownGradientsOnAndLeavesTheirTermsWhole) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const auto x = torch::randn({4}).to(type).requires_grad_(), y = torch::randn({4}).to(type).requires_grad_();
+    const auto plain = y.exp().sum();
+    const auto product = with_gradients("a test", (x * y).sum().detach(), {x, y}, {y.detach(), x.detach()});
+    const auto sum = weighted_sum({{plain, 1}, {product, 0.5}, {product, -2}});
+    const auto expected = y.exp().sum() - 1.5 * (x * y).sum();
+    const auto wanted = gradients(expected * 3, {x, y});
+    sum.mul(3).backward({}, /*retain_graph=*/true);
+    expect_close(x.grad(), wanted[0], 1e-6, "x"), expect_close(y.grad(), wanted[1], 1e-6, "y");
+    expect_close(gradients(product, {x})[0], y.detach(), 1e-6, "the term by itself, after the sum");
+  }
+}
+
 }  // namespace
 }  // namespace asr

@@ -69,6 +69,13 @@ float dot(const float* x, const float* y, int n) {
 void clear(float* to, int n) {
   for (int i = 0; i < n; ++i) to[i] = 0;
 }
+// Short rows, in whole vectors from the start: the compiler's own loop would first look for overlaps and alignment.
+template <bool Add>
+void copy(float* to, const float* from, int n) {
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) at(to + i) = Add ? load(to + i) + load(from + i) : load(from + i);
+  for (; i < n; ++i) to[i] = Add ? to[i] + from[i] : from[i];
+}
 
 void fill_bias(const AttentionInput& in, Workspace& w) {
   for (int j = 0; j < w.pad_keys; ++j) w.bias[j] = j < in.keys && in.visible[j] ? 0 : kHidden;
@@ -106,6 +113,12 @@ void soften(float* row, float top, int vectors, float* kept) {
 
 // ---- the tap: every call looks at all its rows, so they may come in any order and more than once --------------------
 
+// The tap's rows that can be among queries [t, t + rows).
+inline Range rows_near(const AttentionTap& tap, int t, int rows) {
+  if (tap.first_row < 0) return {0, tap.count};
+  const int from = t - tap.first_row, to = from + rows;
+  return {from < 0 ? 0 : from, to < tap.count ? to : tap.count};
+}
 inline int tapped_query(const AttentionTap& tap, int r) {
   if (tap.rows[r] < 0) return -1;
   return tap.first_row >= 0 ? tap.first_row + r : static_cast<int>(tap.rows[r]);
@@ -113,15 +126,16 @@ inline int tapped_query(const AttentionTap& tap, int r) {
 
 // Copies the weights of queries [t, t + rows) of one head; those from `known` on are zero and not at hand.
 void tap_weights(const AttentionTap& tap, const float* weights, int pad, int t, int rows, int known, float* out) {
-  for (int r = 0; r < tap.count; ++r) {
+  const Range near = rows_near(tap, t, rows);
+  for (int r = near.from; r < near.to; ++r) {
     const int query = tapped_query(tap, r) - t;
     if (query < 0 || query >= rows) continue;
     const float* from = weights + query * pad;
     float* to = out + r * tap.weights.row;
     if (tap.first_column >= 0) {
-      const int near = known - tap.first_column, count = near < 0 ? 0 : near < tap.width ? near : tap.width;
-      for (int c = 0; c < count; ++c) to[c] = from[tap.first_column + c];
-      for (int c = count; c < tap.width; ++c) to[c] = 0;
+      const int left = known - tap.first_column, count = left < 0 ? 0 : left < tap.width ? left : tap.width;
+      copy<false>(to, from + tap.first_column, count);
+      clear(to + count, tap.width - count);
       continue;
     }
     for (int c = 0; c < tap.width; ++c) {
@@ -133,15 +147,16 @@ void tap_weights(const AttentionTap& tap, const float* weights, int pad, int t, 
 
 // Adds a head's gradients to the pulls of queries [t, t + rows), and weight . grad to their deltas.
 void tap_pulls(const AttentionTap& tap, int head, float* pulls, int pad, int t, int rows, int known, float* delta) {
-  for (int r = 0; r < tap.count; ++r) {
+  const Range near = rows_near(tap, t, rows);
+  for (int r = near.from; r < near.to; ++r) {
     const int query = tapped_query(tap, r) - t;
     if (query < 0 || query >= rows) continue;
     const float* grad = tap.grad.at + head * tap.grad.head + r * tap.grad.row;
     float* to = pulls + query * pad;
     delta[query] += dot(tap.weights.at + head * tap.weights.head + r * tap.weights.row, grad, tap.width);
     if (tap.first_column >= 0) {
-      const int near = known - tap.first_column, count = near < tap.width ? near : tap.width;
-      for (int c = 0; c < count; ++c) to[tap.first_column + c] += grad[c];
+      const int left = known - tap.first_column, count = left < tap.width ? left : tap.width;
+      copy<true>(to + tap.first_column, grad, count);
       continue;
     }
     for (int c = 0; c < tap.width; ++c) {

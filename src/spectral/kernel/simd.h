@@ -15,87 +15,153 @@ namespace {
 constexpr int kVector =
     32;  // bytes; 64 were no faster at 24x24 and 32x46, and slower at 8x8, where they are half padding
 
+// A Pack holds the same number of several maps, one a lane. Code written for a Num = float or double, whose vectors
+// take neighbouring numbers of one map, serves a Num = Pack too: its vector is the Pack itself, one number of each map.
 template <class Real>
+struct PackOf {
+  typedef Real type __attribute__((vector_size(kVector)));
+};
+template <class Real>
+using Pack = typename PackOf<Real>::type;
+
+struct Nothing;
+
+template <class Num>
 struct Simd;
 template <>
 struct Simd<float> {
   typedef float Vec __attribute__((vector_size(kVector), aligned(4), may_alias));
   typedef int32_t Int __attribute__((vector_size(kVector), aligned(4), may_alias));
-  static constexpr int lanes = kVector / 4;
-  static constexpr int32_t none = INT32_MAX;
+  using Real = float;
+  using Shared = Nothing;
+  static constexpr int lanes = kVector / 4, maps = 1;
 };
 template <>
 struct Simd<double> {
   typedef double Vec __attribute__((vector_size(kVector), aligned(8), may_alias));
   typedef int64_t Int __attribute__((vector_size(kVector), aligned(8), may_alias));
-  static constexpr int lanes = kVector / 8;
-  static constexpr int64_t none = INT64_MAX;
+  using Real = double;
+  using Shared = Nothing;
+  static constexpr int lanes = kVector / 8, maps = 1;
+};
+template <>
+struct Simd<Pack<float>> {
+  using Vec = Pack<float>;
+  using Int = Pack<int32_t>;
+  using Real = float;
+  using Shared = float;
+  static constexpr int lanes = 1, maps = kVector / 4;
+};
+template <>
+struct Simd<Pack<double>> {
+  using Vec = Pack<double>;
+  using Int = Pack<int64_t>;
+  using Real = double;
+  using Shared = double;
+  static constexpr int lanes = 1, maps = kVector / 8;
 };
 
-template <class Real>
-using Vec = typename Simd<Real>::Vec;
-template <class Real>
-inline const Vec<Real>& load(const Real* p) {
-  return *reinterpret_cast<const Vec<Real>*>(p);
+template <class Num>
+using Vec = typename Simd<Num>::Vec;
+template <class Num>
+using RealOf = typename Simd<Num>::Real;
+
+// One vector of Num: neighbouring numbers of one map, or one of each; or a number that all maps of a Pack share.
+template <class Num>
+inline const Vec<Num>& load(const Num* p) {
+  return *reinterpret_cast<const Vec<Num>*>(p);
 }
-template <class Real>
-inline Vec<Real>& at(Real* p) {
-  return *reinterpret_cast<Vec<Real>*>(p);
+template <class Num>
+inline const typename Simd<Num>::Shared& load(const typename Simd<Num>::Shared* p) {
+  return *p;
+}
+template <class Num>
+inline Vec<Num>& at(Num* p) {
+  return *reinterpret_cast<Vec<Num>*>(p);
+}
+// As a vector; x - 0 is x to the last bit.
+template <class Num>
+inline const Vec<Num>& spread(const Vec<Num>& x) {
+  return x;
+}
+template <class Num>
+inline Vec<Num> spread(RealOf<Num> x) {
+  return x - Vec<Num>{};
+}
+template <class Num>
+inline RealOf<Num> lane(const Num& x, int i) {
+  if constexpr (Simd<Num>::maps == 1)
+    return (void)i, x;
+  else
+    return x[i];
+}
+template <class Num>
+inline void set_lane(Num& x, int i, RealOf<Num> value) {
+  if constexpr (Simd<Num>::maps == 1)
+    (void)i, x = value;
+  else
+    x[i] = value;
 }
 
-// Sum of the lanes, halving.
-inline float total(Simd<float>::Vec v) {
-  const Simd<float>::Vec a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-  const Simd<float>::Vec b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
-  return b[0] + b[1];
+// Sum of the lanes, halving; the maps of a Pack stay apart.
+template <class Num>
+inline Num total(const Vec<Num>& v) {
+  if constexpr (Simd<Num>::maps > 1) {
+    return v;
+  } else if constexpr (Simd<Num>::lanes == 8) {
+    const Vec<Num> a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    const Vec<Num> b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+    return b[0] + b[1];
+  } else {
+    const Vec<Num> a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
+    return a[0] + a[1];
+  }
 }
-inline double total(Simd<double>::Vec v) {
-  const Simd<double>::Vec a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
-  return a[0] + a[1];
-}
+
 // ---- long vectors ---------------------------------------------------------------------------------------
 
-template <class Real>
-inline Real sum(const Real* x, int n) {
-  constexpr int lanes = Simd<Real>::lanes;
-  Vec<Real> a{}, b{}, c{}, d{};
+template <class Num>
+inline Num sum(const Num* x, int n) {
+  constexpr int lanes = Simd<Num>::lanes;
+  Vec<Num> a{}, b{}, c{}, d{};
   int i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes)
-    a += load(x + i), b += load(x + i + lanes), c += load(x + i + 2 * lanes), d += load(x + i + 3 * lanes);
-  for (; i + lanes <= n; i += lanes) a += load(x + i);
-  Real out = total((a + b) + (c + d));
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a += load<Num>(x + i), b += load<Num>(x + i + lanes);
+    c += load<Num>(x + i + 2 * lanes), d += load<Num>(x + i + 3 * lanes);
+  }
+  for (; i + lanes <= n; i += lanes) a += load<Num>(x + i);
+  Num out = total<Num>((a + b) + (c + d));
   for (; i < n; ++i) out += x[i];
   return out;
 }
 
-template <class Real>
-inline Real dot(const Real* x, const Real* y, int n) {
-  constexpr int lanes = Simd<Real>::lanes;
-  Vec<Real> a{}, b{}, c{}, d{};
+template <class X, class Num>
+inline Num dot(const X* x, const Num* y, int n) {
+  constexpr int lanes = Simd<Num>::lanes;
+  const auto product = [x, y](int i) { return load<Num>(x + i) * load<Num>(y + i); };
+  Vec<Num> a{}, b{}, c{}, d{};
   int i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a += load(x + i) * load(y + i), b += load(x + i + lanes) * load(y + i + lanes);
-    c += load(x + i + 2 * lanes) * load(y + i + 2 * lanes), d += load(x + i + 3 * lanes) * load(y + i + 3 * lanes);
-  }
-  for (; i + lanes <= n; i += lanes) a += load(x + i) * load(y + i);
-  Real out = total((a + b) + (c + d));
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    a += product(i), b += product(i + lanes), c += product(i + 2 * lanes), d += product(i + 3 * lanes);
+  for (; i + lanes <= n; i += lanes) a += product(i);
+  Num out = total<Num>((a + b) + (c + d));
   for (; i < n; ++i) out += x[i] * y[i];
   return out;
 }
 
 // Dot products of N rows with the same y.
-template <class Real, int N>
-inline void dots(const Real* const* x, const Real* y, int n, Real* out) {
-  constexpr int lanes = Simd<Real>::lanes;
-  const Real* row[N];  // local, so that no store can be taken to change them
+template <int N, class X, class Num>
+inline void dots(const X* const* x, const Num* y, int n, Num* out) {
+  constexpr int lanes = Simd<Num>::lanes;
+  const X* row[N];  // local, so that no store can be taken to change them
   for (int k = 0; k < N; ++k) row[k] = x[k];
-  Vec<Real> acc[N] = {};
+  Vec<Num> acc[N] = {};
   int i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const Vec<Real> right = load(y + i);
-    for (int k = 0; k < N; ++k) acc[k] += load(row[k] + i) * right;
+    const Vec<Num> right = load<Num>(y + i);
+    for (int k = 0; k < N; ++k) acc[k] += load<Num>(row[k] + i) * right;
   }
-  for (int k = 0; k < N; ++k) out[k] = total(acc[k]);
+  for (int k = 0; k < N; ++k) out[k] = total<Num>(acc[k]);
   for (; i < n; ++i)
     for (int k = 0; k < N; ++k) out[k] += row[k][i] * y[i];
 }
@@ -103,7 +169,7 @@ inline void dots(const Real* const* x, const Real* y, int n, Real* out) {
 template <class Real>
 inline void dot_rows(const Real* const* x, const Real* y, int rows, int n, Real* out) {
   int k = 0;
-  for (; k + 4 <= rows; k += 4) dots<Real, 4>(x + k, y, n, out + k);
+  for (; k + 4 <= rows; k += 4) dots<4>(x + k, y, n, out + k);
   for (; k < rows; ++k) out[k] = dot(x[k], y, n);
 }
 
@@ -113,11 +179,11 @@ inline void combine(Real* to, const Real* factor, const Real* const* x, int n, b
   constexpr int lanes = Simd<Real>::lanes;
   const Real* row[N];
   Vec<Real> scale[N];
-  for (int k = 0; k < N; ++k) row[k] = x[k], scale[k] = Vec<Real>{} + factor[k];
+  for (int k = 0; k < N; ++k) row[k] = x[k], scale[k] = spread<Real>(factor[k]);
   int i = 0;
   for (; i + lanes <= n; i += lanes) {
-    Vec<Real> acc = accumulate ? load(to + i) : Vec<Real>{};
-    for (int k = 0; k < N; ++k) acc += scale[k] * load(row[k] + i);
+    Vec<Real> acc = accumulate ? load<Real>(to + i) : Vec<Real>{};
+    for (int k = 0; k < N; ++k) acc += scale[k] * load<Real>(row[k] + i);
     at(to + i) = acc;
   }
   for (; i < n; ++i) {
@@ -134,11 +200,19 @@ inline void combine_rows(Real* to, const Real* factor, const Real* const* x, int
   for (; k < rows; ++k) combine<Real, 1>(to, factor + k, x + k, n, k > 0);
 }
 
+template <class Num, class X>
+inline void scale(Num* to, const Num& factor, const X* x, int n) {  // to = factor * x
+  constexpr int lanes = Simd<Num>::lanes;
+  int i = 0;
+  for (; i + lanes <= n; i += lanes) at(to + i) = factor * load<Num>(x + i);
+  for (; i < n; ++i) to[i] = factor * x[i];
+}
+
 template <class Real>
 inline void affine(Real* to, Real factor, const Real* x, Real shift, int n) {  // to = factor * x + shift
   constexpr int lanes = Simd<Real>::lanes;
   int i = 0;
-  for (; i + lanes <= n; i += lanes) at(to + i) = factor * load(x + i) + shift;
+  for (; i + lanes <= n; i += lanes) at(to + i) = factor * load<Real>(x + i) + shift;
   for (; i < n; ++i) to[i] = factor * x[i] + shift;
 }
 
@@ -169,16 +243,28 @@ template <class Real>
 inline void affine_streamed(Real* to, Real factor, const Real* x, Real shift, int n) {
   constexpr int lanes = Simd<Real>::lanes;
   if (n % lanes == 0 && reinterpret_cast<uintptr_t>(to) % kVector == 0) {
-    for (int i = 0; i < n; i += lanes) stream(to + i, factor * load(x + i) + shift);
+    for (int i = 0; i < n; i += lanes) stream(to + i, factor * load<Real>(x + i) + shift);
     return;
   }
   affine(to, factor, x, shift, n);
 }
 
-template <class Real>
-inline void fill(Real* to, Real value, int n) {
-  for (int i = 0; i < n; ++i) to[i] = value;
+template <class Num>
+inline void clear(Num* to, int n) {
+  for (int i = 0; i < n; ++i) to[i] = Num{};
 }
+
+// Numbers taken from a stretch of memory, or only counted.
+template <class Real>
+struct Room {
+  Real* base;
+  size_t used = 0;
+  template <class T>
+  void take(T*& p, int n) {
+    p = base ? reinterpret_cast<T*>(base + used) : nullptr;
+    used += (static_cast<size_t>(n) * sizeof(T) / sizeof(Real) + 15) / 16 * 16;
+  }
+};
 
 // ---- small matrix products: C [rows][cols] (+)= A [rows][inner] B [inner][cols], cols in whole vectors -------
 
@@ -188,21 +274,21 @@ struct Ahead {
   ptrdiff_t step;  // 64, or 0 when nothing comes next
 };
 
-template <class Real, int R, int N>
-inline void block(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int inner,
+template <int R, int N, class Num, class A, class B>
+inline void block(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int inner,
                   bool accumulate, Ahead& ahead) {
   const char* line = ahead.at;
-  constexpr int lanes = Simd<Real>::lanes;
-  Vec<Real> acc[R][N];
+  constexpr int lanes = Simd<Num>::lanes;
+  Vec<Num> acc[R][N];
   for (int r = 0; r < R; ++r)
-    for (int n = 0; n < N; ++n) acc[r][n] = accumulate ? load(c + r * ldc + n * lanes) : Vec<Real>{};
+    for (int n = 0; n < N; ++n) acc[r][n] = accumulate ? load<Num>(c + r * ldc + n * lanes) : Vec<Num>{};
   for (int k = 0; k < inner; ++k) {
     __builtin_prefetch(line, 0, 2);
     line += ahead.step;
-    Vec<Real> right[N];
-    for (int n = 0; n < N; ++n) right[n] = load(b + k * ldb + n * lanes);
+    Vec<Num> right[N];
+    for (int n = 0; n < N; ++n) right[n] = spread<Num>(load<Num>(b + k * ldb + n * lanes));
     for (int r = 0; r < R; ++r) {
-      const Real left = a[r * lda + k];
+      const A left = a[r * lda + k];
       for (int n = 0; n < N; ++n) acc[r][n] += left * right[n];
     }
   }
@@ -211,39 +297,39 @@ inline void block(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Re
   ahead.at = line;
 }
 
-template <class Real, int N>
-inline void rows_of(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows,
-                    int inner, bool accumulate, Ahead& ahead) {
+template <int N, class Num, class A, class B>
+inline void rows_of(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int rows, int inner,
+                    bool accumulate, Ahead& ahead) {
   int r = 0;
-  for (; r + 4 <= rows; r += 4) block<Real, 4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+  for (; r + 4 <= rows; r += 4) block<4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
   switch (rows - r) {
     case 3:
-      return block<Real, 3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
     case 2:
-      return block<Real, 2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
     case 1:
-      return block<Real, 1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
     default:
       return;
   }
 }
 
-template <class Real>
-void product(Real* c, ptrdiff_t ldc, const Real* a, ptrdiff_t lda, const Real* b, ptrdiff_t ldb, int rows, int cols,
-             int inner, bool accumulate, Ahead& ahead) {
-  constexpr int lanes = Simd<Real>::lanes;
+template <class Num, class A, class B>
+void product(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int rows, int cols, int inner,
+             bool accumulate, Ahead& ahead) {
+  constexpr int lanes = Simd<Num>::lanes;
   for (int col = 0; col < cols;) {
     const int left = (cols - col) / lanes;
     const int take = left == 4 ? 2 : left >= 3 ? 3 : left;
     switch (take) {
       case 3:
-        rows_of<Real, 3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
         break;
       case 2:
-        rows_of<Real, 2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
         break;
       default:
-        rows_of<Real, 1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
         break;
     }
     col += take * lanes;

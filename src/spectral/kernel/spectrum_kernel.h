@@ -1,4 +1,4 @@
-// The fused CPU spectrum of one attention map: raw pointers in, raw pointers out, no torch, one thread.
+// The fused CPU spectrum of attention maps: raw pointers in, raw pointers out, no torch, one thread.
 // Compiled once per instruction set (cmake/kernels.cmake) and chosen at run time.
 //
 // The 2D transform of a real map is two small real matrix products. Along H, of length N, the rows
@@ -19,10 +19,12 @@ struct KernelInt;
 template <>
 struct KernelInt<float> {
   using type = int32_t;
+  static constexpr type none = INT32_MAX;
 };
 template <>
 struct KernelInt<double> {
   using type = int64_t;
+  static constexpr type none = INT64_MAX;
 };
 
 template <class Real>
@@ -51,6 +53,11 @@ struct Tables {
   bool eps_add, token_norm, peak_fraction;
 };
 
+template <class Real>
+constexpr int head_size(const Tables<Real>& t) {  // D0
+  return t.radial + 2 * t.angular + 3;
+}
+
 // Values kept per head beside its D0 descriptor entries, so that the backward pass need not sum again:
 // denominators of the radial, angular and total power.
 constexpr int kKept = 3;
@@ -74,27 +81,39 @@ struct HeadOutput {
   Real* power;    // [H*W] or null
 };
 
-// Numbers of working memory: what forward leaves of a head for backward, and what each of them needs besides.
+// dL/dhead is pull + slope * (head - mean), of D0 entries: those of the mean and the second moment over a sample's
+// heads.
+template <class Real>
+struct HeadGradient {
+  const Real* head;  // as forward left it
+  int64_t peak;
+  const Real *pull, *slope, *mean;  // [D0], the same for all heads of a sample
+  Real* grad;                       // gets T maps, H*W apart, all written
+};
+
+// Numbers of working memory a call: what forward leaves for backward, and what each of them needs besides.
 struct Sizes {
   size_t kept, scratch;
 };
 
+// Two forms: one head a call with vectors along its map, for which Tables are padded to whole vectors of `lanes`
+// numbers; or a vector of heads a call ("packed"), which has neither padding nor sums across a vector: for small maps.
 template <class Real>
 struct Functions {
   const char* name;
-  int lanes;  // numbers a vector; Tables are padded to whole vectors
+  int lanes, heads;  // at most `heads` a call
   Sizes (*sizes)(const Tables<Real>&, int tokens);
-  void (*forward)(const Tables<Real>&, const HeadInput<Real>&, const HeadOutput<Real>&, Real* kept, Real* scratch);
-  // grad_head [D0] is dL/dhead; grad gets T maps, H*W apart, all written. `filled`: `kept` is as forward left it for
-  // this head; it is used up. Otherwise it is computed again.
-  void (*backward)(const Tables<Real>&, const HeadInput<Real>&, const Real* head, int64_t peak, const Real* grad_head,
-                   Real* grad, Real* kept, Real* scratch, bool filled);
+  void (*forward)(const Tables<Real>&, const HeadInput<Real>*, const HeadOutput<Real>*, int heads, Real* kept,
+                  Real* scratch);
+  // `filled`: `kept` is as forward left it for these heads; it is used up. Otherwise it is computed again.
+  void (*backward)(const Tables<Real>&, const HeadInput<Real>*, const HeadGradient<Real>*, int heads, Real* kept,
+                   Real* scratch, bool filled);
 };
 
-#define ASR_DECLARE_KERNEL(name)     \
-  namespace name {                   \
-  Functions<float> functions_f32();  \
-  Functions<double> functions_f64(); \
+#define ASR_DECLARE_KERNEL(name)          \
+  namespace name {                        \
+  template <class Real>                   \
+  Functions<Real> functions(bool packed); \
   }
 ASR_DECLARE_KERNEL(portable)
 ASR_DECLARE_KERNEL(avx2)
