@@ -44,22 +44,18 @@ struct Simd<double> {
   using Shared = Nothing;
   static constexpr int lanes = kVector / 8, maps = 1;
 };
-template <>
-struct Simd<Pack<float>> {
-  using Vec = Pack<float>;
-  using Int = Pack<int32_t>;
-  using Real = float;
-  using Shared = float;
-  static constexpr int lanes = 1, maps = kVector / 4;
+template <class Of, class Integer>
+struct SeveralMaps {
+  using Vec = Pack<Of>;
+  using Int = Pack<Integer>;
+  using Real = Of;
+  using Shared = Of;
+  static constexpr int lanes = 1, maps = kVector / static_cast<int>(sizeof(Of));
 };
 template <>
-struct Simd<Pack<double>> {
-  using Vec = Pack<double>;
-  using Int = Pack<int64_t>;
-  using Real = double;
-  using Shared = double;
-  static constexpr int lanes = 1, maps = kVector / 8;
-};
+struct Simd<Pack<float>> : SeveralMaps<float, int32_t> {};
+template <>
+struct Simd<Pack<double>> : SeveralMaps<double, int64_t> {};
 
 template <class Num>
 using Vec = typename Simd<Num>::Vec;
