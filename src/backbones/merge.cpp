@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "backbones/adapter_file.h"
 #include "backbones/pretrained.h"
@@ -23,9 +24,9 @@ namespace fs = std::filesystem;
 // The folder that becomes the output; without keep() it goes again.
 class NewFolder {
  public:
-  explicit NewFolder(const std::string& path) : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())) {
+  explicit NewFolder(const std::string& path) : path_(path), temporary_(path + kTemporary + std::to_string(getpid())) {
     std::error_code error;
-    fs::remove_all(temporary_, error);  // left by a process of the same number that was killed
+    remove_older();
     fs::create_directories(temporary_, error);
     if (error) fail_system(path, ": cannot be created (", error.message(), ")");
   }
@@ -44,6 +45,17 @@ class NewFolder {
   }
 
  private:
+  // What killed processes left of the same output: it may be as large as the model.
+  void remove_older() const {
+    std::error_code error;
+    const auto begin = fs::path(path_ + kTemporary).filename().string();
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(fs::absolute(path_, error).parent_path(), error))
+      if (entry.path().filename().string().rfind(begin, 0) == 0) found.push_back(entry.path());
+    for (const auto& path : found) fs::remove_all(path, error);
+  }
+
+  static constexpr const char* kTemporary = ".tmp-";
   std::string path_, temporary_;
   bool kept_ = false;
 };

@@ -7,12 +7,24 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "base/error.h"
 
 namespace asr {
 namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kTemporary = ".tmp-";
+
+bool is_temporary(const fs::path& path) {
+  const auto name = path.filename().string();
+  const size_t mark = name.rfind(kTemporary), number = mark + std::strlen(kTemporary);
+  return mark != std::string::npos && number < name.size() &&
+         name.find_first_not_of("0123456789", number) == std::string::npos;
+}
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -35,7 +47,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   const bool exists = stat(path_.c_str(), &info) == 0;
   check(!exists || !S_ISDIR(info.st_mode), path, ": is a folder; name a file");
   check(!exists || S_ISREG(info.st_mode), path, ": is not a regular file; name another output");
-  temporary_ = path_ + ".tmp-" + std::to_string(getpid());
+  temporary_ = path_ + kTemporary + std::to_string(getpid());
   unlink(temporary_.c_str());  // left by a process of the same number that was killed
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   const int reason = errno;
@@ -66,15 +78,33 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_system(path_, ": rename failed: ", std::strerror(errno));
   close(descriptor_);
   descriptor_ = -1;
-  // The rename itself must survive a power cut, so the folder is flushed too.
-  const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) fsync(folder), close(folder);
+  sync_to_disk(folder_of(path_));  // the rename itself
 }
 
 void write_file_atomically(const std::string& path, const std::string& content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();
+}
+
+bool is_unused_folder(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (!is_temporary(entry.path())) return false;
+  return !error || error == std::errc::no_such_file_or_directory;
+}
+
+void remove_temporaries(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
+    if (is_temporary(entry.path())) found.push_back(entry.path());
+  for (const auto& path : found) fs::remove(path, error);
+}
+
+void sync_to_disk(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) fsync(descriptor), close(descriptor);
 }
 
 std::string read_file(const std::string& path, size_t limit) {

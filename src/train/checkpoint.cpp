@@ -1,10 +1,8 @@
 #include "train/checkpoint.h"
 
 #include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -17,7 +15,7 @@ namespace asr {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kPrefix = "checkpoint-";
+constexpr const char *kPrefix = "checkpoint-", *kUnfinished = "unfinished-";
 
 // Steps of the checkpoints in a folder, ascending; unfinished ones carry another name.
 std::vector<int64_t> checkpoint_steps(const std::string& folder) {
@@ -29,14 +27,6 @@ std::vector<int64_t> checkpoint_steps(const std::string& folder) {
   }
   std::sort(out.begin(), out.end());
   return out;
-}
-
-// A rename is durable only when the folder that holds it is.
-void sync_folder(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY);
-  if (descriptor < 0) return;
-  fsync(descriptor);
-  close(descriptor);
 }
 
 std::string path_of(const std::string& folder, int64_t step) {
@@ -114,7 +104,7 @@ const torch::Tensor& Checkpoint::at(const std::string& name) const {
 
 void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep) {
   const int64_t step = checkpoint.state.at("global_step").get<int64_t>();
-  const auto unfinished = cat(folder, "/unfinished-", step), path = path_of(folder, step);
+  const auto unfinished = cat(folder, "/", kUnfinished, step), path = path_of(folder, step);
   remove_tree(unfinished);
   make_folders(unfinished);
   try {
@@ -125,14 +115,24 @@ void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, in
     fs::remove_all(unfinished, ignored);  // a full disk must not keep the debris
     throw;
   }
-  // The same step can be saved again after a resume; the older one makes way.
-  if (fs::exists(path)) remove_tree(path);
-  std::error_code error;
-  fs::rename(unfinished, path, error);
-  if (error) fail_system(path, ": cannot be written: ", error.message());
-  sync_folder(folder);
+  // The same step can be saved again, at a stage's end or after a resume. The two change places at one stroke; only
+  // where the file system cannot do that is there a moment without either.
+  if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    remove_tree(unfinished);
+  } else {
+    if (fs::exists(path)) remove_tree(path);
+    std::error_code error;
+    fs::rename(unfinished, path, error);
+    if (error) fail_system(path, ": cannot be written: ", error.message());
+  }
+  sync_to_disk(folder);
   auto steps = checkpoint_steps(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < steps.size(); ++i) remove_tree(path_of(folder, steps[i]));
+}
+
+void remove_unfinished_checkpoints(const std::string& folder) {
+  for (const auto& name : list_folder(folder))
+    if (name.rfind(kUnfinished, 0) == 0) remove_tree(folder + "/" + name);
 }
 
 std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder) {

@@ -25,6 +25,9 @@ void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, in
 // The newest that is whole. Damaged ones are skipped with a warning that names them.
 std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder);
 
+// What a save that was cut short left behind.
+void remove_unfinished_checkpoints(const std::string& folder);
+
 // What process 0 has read, for all processes: the others need not see its disk.
 std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, const Team& team);
 

@@ -1,10 +1,15 @@
 #include "train/runner.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "base/assets.h"
 #include "base/atomic_file.h"
@@ -82,7 +87,7 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
       log_warn(cat(folder, ": was begun with version ", stored.value("version", "?"), ", now ", request.version));
     return;
   }
-  check(list_folder(folder).empty(), folder, ": is not empty and no run of ours; choose another output_dir");
+  check(is_unused_folder(folder), folder, ": is not empty and no run of ours; choose another output_dir");
   make_folders(folder);
   write_file_atomically(path, fingerprint.dump(1) + "\n");
 }
@@ -123,6 +128,27 @@ at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
   set_deterministic(same_bits == Switch::yes);
   return device;
 }
+
+// A run's folder belongs to one process at a time: a job that is started again while the first still trains would ruin
+// the checkpoints of both. The lock goes with the process, however it ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    // Some network file systems have no locks; there it is up to the user.
+    const bool taken = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (taken) close(descriptor_);
+    check(!taken, folder, ": another process is at work here; wait for it, stop it, or choose another output_dir");
+  }
+  ~FolderLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 void on_signal(int) {
   stop_requested = 1;
@@ -184,8 +210,10 @@ std::vector<std::string> run_all(const RunRequest& request) {
       log_info(cat(key.folder, ": is complete; nothing to do"));
       continue;
     }
+    std::optional<FolderLock> lock;
     if (team.leads()) {
       make_folders(key.folder);
+      lock.emplace(key.folder);
       write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
     }
     Trainer(config, key, *model, data, team).run(request.resume);

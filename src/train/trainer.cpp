@@ -205,7 +205,11 @@ void Trainer::stopped(const std::string& where) {
 
 void Trainer::run(bool resume) {
   for (int stage = 1; stage <= stages(); ++stage) total_steps_ += stage_phases(stage).back().end();
-  if (team_.leads()) make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
+  if (team_.leads()) {
+    remove_temporaries(key_.folder),
+        remove_unfinished_checkpoints(key_.folder + "/checkpoints");  // of a killed process
+    make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
+  }
   if (resume) {
     auto checkpoint = team_.leads() ? load_latest_checkpoint(key_.folder + "/checkpoints") : std::nullopt;
     if (auto all = shared_checkpoint(std::move(checkpoint), team_)) restore(*all);
@@ -213,7 +217,7 @@ void Trainer::run(bool resume) {
   last_save_ = now();
   if (at_.rows.empty()) {
     log_bytes_ = 0;
-    if (team_.leads()) write_file_atomically(key_.folder + "/log.jsonl", "");
+    if (team_.leads()) write_file_atomically(log_path(), "");
     evaluate();
     save();
   }

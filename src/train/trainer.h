@@ -83,6 +83,7 @@ class Trainer {
   void write_results(bool complete);
   void save();
   void restore(const Checkpoint& checkpoint);
+  std::string log_path() const { return key_.folder + "/log.jsonl"; }
   void log(const nlohmann::json& line);
   void log_step(const Phase& phase, double loss, double rate, double norm, const Terms& terms);
   void write_kept_state();

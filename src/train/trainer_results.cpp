@@ -69,9 +69,9 @@ json number_or_null(double value) {
 void Trainer::log(const json& line) {
   if (!team_.leads()) return;
   const auto text = line.dump() + "\n";
-  std::ofstream file(key_.folder + "/log.jsonl", std::ios::app);
+  std::ofstream file(log_path(), std::ios::app);
   file << text << std::flush;
-  if (!file) fail_system(key_.folder, "/log.jsonl: cannot be written to; is the disk full?");
+  if (!file) fail_system(log_path(), ": cannot be written to; is the disk full?");
   log_bytes_ += static_cast<int64_t>(text.size());
 }
 
@@ -291,11 +291,14 @@ void Trainer::write_results(bool complete) {
         {"adapter_parameters", adapter}}},
       {"skills", skill_table(at_.skills)},
       {"complete", complete}};
+  if (complete) {
+    save_memory(key_.folder + "/memory.safetensors", analysis_memory_);
+    const auto& run = config_.run;
+    save_adapter(key_.folder + "/adapter", parameters_,
+                 {run.lora_rank, run.lora_alpha, run.lora_dropout, model_.name()});
+  }
+  // Last: a run that is called complete is not touched again, so nothing of it may be missing.
   write_file_atomically(key_.folder + "/metrics.json", metrics.dump(1) + "\n");
-  if (!complete) return;
-  save_memory(key_.folder + "/memory.safetensors", analysis_memory_);
-  const auto& run = config_.run;
-  save_adapter(key_.folder + "/adapter", parameters_, {run.lora_rank, run.lora_alpha, run.lora_dropout, model_.name()});
 }
 
 }  // namespace asr

@@ -1,9 +1,13 @@
 // What a run saves and restores, and the list of what its methods keep between stages.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
 
@@ -58,6 +62,7 @@ void Trainer::save() {
   auto kinds = nlohmann::json::object();
   for (const auto& item : kept_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
   checkpoint.state["kept"] = kinds;
+  sync_to_disk(log_path());  // the checkpoint counts on its lines
   save_checkpoint(key_.folder + "/checkpoints", checkpoint, config_.run.keep_checkpoints);
   last_save_ = now();
 }
@@ -90,11 +95,13 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   if (at_.step > 0 && !at_.trained) restored_ = checkpoint;
   if (!team_.leads()) return;
   // Lines that were logged after the checkpoint will be logged again.
-  log_bytes_ = state.at("log_bytes");
-  auto text = read_file(key_.folder + "/log.jsonl");
-  check(static_cast<int64_t>(text.size()) >= log_bytes_, key_.folder,
-        "/log.jsonl: is shorter than the checkpoint says");
-  write_file_atomically(key_.folder + "/log.jsonl", text.substr(0, static_cast<size_t>(log_bytes_)));
+  std::error_code error;
+  const auto text = std::filesystem::exists(log_path(), error) ? read_file(log_path()) : std::string();
+  const auto logged = static_cast<int64_t>(text.size());
+  log_bytes_ = std::min(state.at("log_bytes").get<int64_t>(), logged);
+  if (log_bytes_ < state.at("log_bytes"))
+    log_warn(cat(log_path(), ": is shorter than the checkpoint says; lines of earlier steps are missing in it"));
+  write_file_atomically(log_path(), text.substr(0, static_cast<size_t>(log_bytes_)));
 }
 
 void Trainer::write_kept_state() {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/sha256.h"
@@ -66,6 +67,24 @@ TEST(AtomicFile, LinksModesAndSpecialFiles) {
   EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder / "pipe", "x"); }), "not a regular file");
   EXPECT_CONTAINS(error_of([&] { read_file(folder / "pipe"); }), "not a regular file");
   EXPECT_CONTAINS(error_of([&] { read_file("/dev/zero"); }), "not a regular file");
+}
+
+TEST(AtomicFile, TemporariesOfAKilledProcessAreKnown) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(is_unused_folder(folder / "none"));
+  EXPECT_TRUE(is_unused_folder(folder.path()));
+  write_text(folder / "a.json.tmp-123", "half");
+  EXPECT_TRUE(is_unused_folder(folder.path()));
+  for (const char* name : {"notes.tmp-new", "notes.tmp-", "tmp-1"}) write_text(folder / name, "a user's");
+  EXPECT_FALSE(is_unused_folder(folder.path()));
+  EXPECT_FALSE(is_unused_folder(folder / "tmp-1"));  // no folder at all
+  std::filesystem::create_directory(folder / "inner");
+  write_text(folder / "inner/b.tmp-7", "half");
+  remove_temporaries(folder.path());
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{"notes.tmp-new", "notes.tmp-", "tmp-1", "inner"}));
 }
 
 TEST(ReadFile, MissingFolderAndOversizedAreErrors) {

@@ -1,5 +1,6 @@
 // asr run, demo and audit as a user meets them: killed at any moment, on a full disk, with a typo.
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -55,9 +56,11 @@ TEST(RunCommand, KilledAtTenRandomMomentsItEndsInTheSameBits) {
   ASSERT_EQ(straight.status, 0) << straight.error;
   Random random({static_cast<uint64_t>(getpid())});  // other moments in every run of the test
   int kills = 0;
+  std::string moments;
   for (int attempt = 0; kills < 10 && attempt < 60; ++attempt) {
     // Starting takes about half a second; what follows is training, evaluating and saving.
     const int moment = 400 + random.between(0, 900);
+    moments += cat(" ", moment);
     if (killed_run({"run", folder / "killed.yaml", "--threads", "1", "--resume"}, moment)) {
       if (kills < 10) fs::remove_all(folder / "killed");  // it got through between two kills: from the start again
       continue;
@@ -65,6 +68,7 @@ TEST(RunCommand, KilledAtTenRandomMomentsItEndsInTheSameBits) {
     ++kills;
   }
   EXPECT_EQ(kills, 10);
+  SCOPED_TRACE("killed after these milliseconds:" + moments);
   const auto last = run_program({"run", folder / "killed.yaml", "--threads", "1", "--resume"});
   ASSERT_EQ(last.status, 0) << last.error;
   expect_same_run((folder / "straight") + "/asr+er", (folder / "killed") + "/asr+er");
@@ -72,6 +76,21 @@ TEST(RunCommand, KilledAtTenRandomMomentsItEndsInTheSameBits) {
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
   EXPECT_EQ(lines(read_text((folder / "straight") + "/asr+er/log.jsonl")),
             lines(read_text((folder / "killed") + "/asr+er/log.jsonl")));
+}
+
+TEST(RunCommand, TwoProcessesNeverWriteTheSameRun) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_text(folder / "c.yaml", yaml_of(small_run(folder / "model", folder / "out", "vanilla")));
+  ASSERT_EQ(run_program({"run", folder / "c.yaml"}).status, 0);  // the outer folder is shared by all methods
+  fs::create_directory(folder / "out/ewc");
+  const int other = open((folder / "out/ewc").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  const std::vector<std::string> arguments = {"run", folder / "c.yaml", "--resume", "--set", "method=ewc"};
+  expect_refused(arguments, "another process is at work here");
+  EXPECT_TRUE(fs::is_empty(folder / "out/ewc"));
+  close(other);
+  EXPECT_EQ(run_program(arguments).status, 0);
 }
 
 TEST(RunCommand, CtrlCSavesAndSaysHowToGoOn) {

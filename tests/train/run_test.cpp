@@ -195,6 +195,7 @@ TEST(Runs, ADamagedCheckpointFallsBackToTheOneBefore) {
   auto bytes = read_text(newest);
   bytes[bytes.size() / 2] ^= 1;
   write_text(newest, bytes);
+  fs::remove((folder / "out") + "/asr/log.jsonl");  // the steps count, not what was said of them
   run_small(small_run(folder / "model", folder / "out", "asr"), true);
   expect_same_run(straight, (folder / "out") + "/asr");
 }

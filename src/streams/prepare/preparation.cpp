@@ -44,15 +44,6 @@ json load(const std::string& path) {
   return out.is_object() ? out : json();
 }
 
-// Left by a preparation that was killed.
-void remove_temporaries(const std::string& folder) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
-    if (entry.path().filename().string().find(".tmp-") != std::string::npos) found.push_back(entry.path());
-  for (const auto& path : found) fs::remove(path, error);
-}
-
 void make_folder(const std::string& path) {
   std::error_code error;
   check(!fs::exists(path, error) || fs::is_directory(path, error), path, ": is a file; -o names a folder");
@@ -144,10 +135,8 @@ void Preparation::open_folder() {
   make_folder(folder);
   state_ = load(folder + kState);
   const bool ours = state_.is_object() && state_.contains("options");
-  std::error_code error;
-  check(ours || fs::is_empty(folder, error), folder,
-        ": is not empty and no preparation of ours; choose another folder");
-  remove_temporaries(folder);
+  check(ours || is_unused_folder(folder), folder, ": is not empty and no preparation of ours; choose another folder");
+  remove_temporaries(folder);  // left by a preparation that was killed
   if (ours && state_["options"] == options_.to_json()) return;
   state_ = {{"options", options_.to_json()}, {"units", json::object()}};
   write_file_atomically(folder + kState, state_.dump(1) + "\n");
@@ -384,6 +373,8 @@ json prepare_stream(const PrepareOptions& asked) {
     check(same, asked.output,
           ": holds a stream prepared from other files or with other options; choose another folder");
     check_files(stored, asked.output);
+    std::error_code ignored;
+    fs::remove(asked.output + kState, ignored);  // the process may have been killed just before it did
     stored["already_complete"] = true;
     return stored;
   }
