@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The runs behind docs/results.md: every method, ablation and design variant, on both built-in backbones and two streams,
+# The runs behind docs/results.md: every method, ablation and design variant, and ASR beside EWC and ER, on both built-in backbones and two streams,
 # over five seeds. What is complete in OUT or in results/ is left alone, so the work can go on where it stopped. Copy metrics.json
 # and matrix.csv of finished runs into results/STREAM/BACKBONE/LABEL/RUN/.
 # usage: tools/run_results.sh [OUT] [DEVICE] [JOBS] [SECONDS]
@@ -15,9 +15,10 @@ export asr out device
 baselines="vanilla asr er ewc lwf joint"
 ablations="no-spectrum no-skill no-angular no-confidence no-geometry"
 variants="raw-attention radial-only angular-only task-wise mean-only hard-skill oracle-skill fixed-weight preset-paper preset-reference"
+compositions="asr+ewc asr+er"
 
 list() {
-  for group in "$baselines" "$ablations" "$variants"; do
+  for group in "$baselines" "$ablations" "$variants" "$compositions"; do
     for stream in world-10 world-cit; do
       for backbone in tiny-S tiny_cross-S; do
         for label in $group; do echo "$stream $backbone $label"; done

@@ -72,6 +72,7 @@ json fingerprint_of(const RunRequest& request, const Stream& stream, const std::
 void claim_folder(const RunRequest& request, const json& fingerprint) {
   const auto& folder = request.config.run.output_dir;
   const auto path = folder + "/fingerprint.json";
+  const bool unused = is_unused_folder(folder);  // looked at first: another process may be claiming it just now
   if (exists(path)) {
     const auto stored = json::parse(read_file(path), nullptr, false);
     check(stored.is_object() && stored.contains("config"), path, ": is damaged; choose another output_dir");
@@ -87,7 +88,7 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
       log_warn(cat(folder, ": was begun with version ", stored.value("version", "?"), ", now ", request.version));
     return;
   }
-  check(is_unused_folder(folder), folder, ": is not empty and no run of ours; choose another output_dir");
+  check(unused, folder, ": is not empty and no run of ours; choose another output_dir");
   make_folders(folder);
   write_file_atomically(path, fingerprint.dump(1) + "\n");
 }
