@@ -1,7 +1,6 @@
 #include "backbones/adapter_file.h"
 
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "backbones/pretrained.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "tensor/tensor_io.h"
 
@@ -104,8 +104,7 @@ void take_apart(const PretrainedBackbone& model, const std::string& path, Pairs&
 NamedParameters load_adapter(Backbone& model, const std::string& folder) {
   const auto scaling = read_config(folder);
   const auto path = folder + "/adapter_model.safetensors";
-  std::error_code error;
-  check(std::filesystem::exists(path, error), folder,
+  check(path_exists(path), folder,
         ": holds no adapter_model.safetensors (pickled adapter_model.bin "
         "files are not read; save the adapter again with safetensors)");
   const auto file = read_safetensors(path);
@@ -152,9 +151,7 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
 }
 
 void save_adapter(const std::string& folder, const NamedParameters& parameters, const AdapterConfig& adapter) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail_system(folder, ": cannot be created (", error.message(), ")");
+  make_folders(folder);
   NamedTensors tensors;
   std::set<std::string> targets;
   for (const auto& [name, tensor] : parameters) {

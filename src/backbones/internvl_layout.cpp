@@ -1,9 +1,9 @@
 #include "backbones/internvl_layout.h"
 
-#include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "nn/model_config.h"
 
@@ -137,9 +137,8 @@ void add_template(const ModelConfig& config, PromptTemplate& prompt) {
 // The token that the tokenizer puts before every text, though it is not part of it: LLaMA's and InternLM2's do.
 std::string beginning(const ModelFolder& folder, bool otherwise) {
   const auto path = folder.path + "/tokenizer_config.json";
-  std::error_code error;
   std::string token = "<s>";
-  if (std::filesystem::exists(path, error)) {
+  if (path_exists(path)) {
     const auto settings = read_json_object(path);
     const ModelConfig config(settings, path);
     otherwise = config.flag("add_bos_token", otherwise);

@@ -13,6 +13,7 @@
 #include "backbones/adapter_file.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "io/safetensors_stream.h"
 #include "nn/merged_weight.h"
 
@@ -25,10 +26,8 @@ namespace fs = std::filesystem;
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) : path_(path), temporary_(path + kTemporary + std::to_string(getpid())) {
-    std::error_code error;
     remove_older();
-    fs::create_directories(temporary_, error);
-    if (error) fail_system(path, ": cannot be created (", error.message(), ")");
+    make_folders(temporary_);
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -68,8 +67,8 @@ std::string without_slash(std::string path) {
 void check_output(const std::string& output, const std::string& model) {
   std::error_code error;
   check(!output.empty(), "the output folder has no name");
-  check(!fs::exists(output, error) || fs::is_directory(output, error), output, ": is a file; name a new folder");
-  check(!fs::exists(output, error) || fs::is_empty(output, error), output,
+  check(!path_exists(output) || fs::is_directory(output, error), output, ": is a file; name a new folder");
+  check(!path_exists(output) || fs::is_empty(output, error), output,
         ": is not empty; a merged checkpoint needs a new folder");
   const auto inner = fs::weakly_canonical(output, error), outer = fs::weakly_canonical(model, error);
   const auto relative = inner.lexically_relative(outer);
@@ -88,7 +87,7 @@ bool holds_weights(const fs::path& file) {
 int64_t copy_others(const fs::path& from, const fs::path& to) {
   int64_t count = 0;
   std::error_code error;
-  if (fs::exists(from / "adapter_config.json", error)) return 0;
+  if (path_exists(from / "adapter_config.json")) return 0;
   for (const auto& entry : fs::directory_iterator(from, error)) {
     const auto name = entry.path().filename();
     if (name.string().front() == '.') continue;

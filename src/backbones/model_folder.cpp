@@ -1,9 +1,8 @@
 #include "backbones/model_folder.h"
 
-#include <filesystem>
-
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 
 namespace asr {
 
@@ -11,15 +10,10 @@ using nlohmann::json;
 
 namespace {
 
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 // Where the ends of an answer are written down: the generation file alone where there is one.
 json generation_config(const ModelFolder& folder) {
   const auto path = folder.path + "/generation_config.json";
-  if (exists(path)) return read_json_object(path);
+  if (path_exists(path)) return read_json_object(path);
   auto out = folder.config;
   const auto text = folder.text_config();
   for (const char* key : {"eos_token_id", "pad_token_id"})
@@ -38,7 +32,7 @@ json read_json_object(const std::string& path) {
 ModelFolder read_model_folder(const std::string& path) {
   ModelFolder out;
   out.path = path, out.config_path = path + "/config.json";
-  check(exists(out.config_path), path, ": holds no config.json; give the folder of a Hugging Face model");
+  check(path_exists(out.config_path), path, ": holds no config.json; give the folder of a Hugging Face model");
   out.config = read_json_object(out.config_path);
   check(out.config.contains("model_type") && out.config["model_type"].is_string(), out.config_path,
         ": says no model_type");

@@ -5,10 +5,10 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "train/audit.h"
-#include "train/checkpoint.h"
 
 namespace asr {
 namespace {

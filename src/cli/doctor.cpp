@@ -13,6 +13,7 @@
 #include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "io/word_tokenizer.h"
@@ -147,8 +148,7 @@ std::string look_at_model(Examined& e) {
 
 void check_model(Examined& e) {
   const auto& name = e.config->run.model;
-  std::error_code error;
-  if (e.arguments.assume && name.find('/') != std::string::npos && !fs::exists(name, error)) {
+  if (e.arguments.assume && name.find('/') != std::string::npos && !path_exists(name)) {
     const auto assume = [&] {
       auto published = published_model(name);
       e.shape = published.shape, e.processor = std::move(published.processor);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/doctor.h"
@@ -23,8 +23,6 @@ namespace asr {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
-
 constexpr int64_t kTokenised = 1000;  // texts of a task and split whose lengths are measured
 constexpr double kTemplate = 14;      // tokens of a prompt around the question
 
@@ -55,8 +53,7 @@ void assume_stream(Examined& e) {
 
 void check_stream(Examined& e) {
   const auto& run = e.config->run;
-  std::error_code error;
-  if (e.arguments.assume && !run.stream.path.empty() && !fs::exists(run.stream.path, error)) return assume_stream(e);
+  if (e.arguments.assume && !run.stream.path.empty() && !path_exists(run.stream.path)) return assume_stream(e);
   e.table.attempt("stream", [&] {
     e.stream = make_stream(run.stream);
     check_task_names(run, *e.stream);
@@ -67,8 +64,7 @@ void check_stream(Examined& e) {
 void check_published(Examined& e) {
   const auto& options = e.config->run.stream;
   const auto path = options.path + "/stream.json";
-  std::error_code error;
-  if (!e.stream || options.path.empty() || !fs::exists(path, error)) return;
+  if (!e.stream || options.path.empty() || !path_exists(path)) return;
   const auto index = json::parse(read_file(path), nullptr, false);
   if (!index.is_object() || !index.contains("published")) return;  // a user's own folder
   const auto rows = prepared_table(index);

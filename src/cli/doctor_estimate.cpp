@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "cli/doctor.h"
 
@@ -53,7 +54,8 @@ void add_memory(Examined& e, const MemoryEstimate& m, const Machine& machine) {
   if (!machine.gpu) return;
   const double free = available_memory();
   e.table.add("host memory", e.arguments.assume || m.host < 0.9 * free ? Verdict::ok : Verdict::warning,
-              cat("about ", b(m.host), " for texts, replayed pictures and reference embeddings a process, ", b(free), " available here"));
+              cat("about ", b(m.host), " for texts, replayed pictures and reference embeddings a process, ", b(free),
+                  " available here"));
 }
 
 void add_disk(Examined& e, double needed) {
@@ -61,7 +63,7 @@ void add_disk(Examined& e, double needed) {
   if (folder.empty()) return e.table.add("output_dir", Verdict::failure, "is not set; say where the run is written");
   std::error_code error;
   auto place = fs::absolute(folder, error);
-  while (!place.empty() && !fs::exists(place, error) && place.has_parent_path()) place = place.parent_path();
+  while (!place.empty() && !path_exists(place) && place.has_parent_path()) place = place.parent_path();
   const auto space = fs::space(place, error);
   const double free = error ? 0 : static_cast<double>(space.available);
   const auto verdict = free < std::max(2e8, needed)       ? Verdict::failure

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <iostream>
 #include <set>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -125,8 +125,7 @@ std::vector<Point> make_points(const Arguments& arguments, const std::vector<Ass
     list.push_back({"output_dir", root + "/" + point.name, "asr tune"});
     point.request = {resolve_run(list), arguments.resume, version_info()["version"].get<std::string>()};
     check(names.insert(point.name).second, "--grid: two points are both named ", point.name);
-    std::error_code error;
-    check(arguments.resume || !std::filesystem::exists(root + "/" + point.name, error), root, "/", point.name,
+    check(arguments.resume || !path_exists(root + "/" + point.name), root, "/", point.name,
           ": exists already; use --resume to keep what is done, or another output_dir");
     out.push_back(std::move(point));
   }

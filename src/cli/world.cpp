@@ -1,14 +1,11 @@
 // asr world export: the built-in world as files in the formats that real benchmarks come in.
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <iostream>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/progress.h"
 #include "cli/command.h"
 #include "io/png.h"
@@ -26,11 +23,6 @@ struct Arguments {
   int train = 200, val = 100, test = 0, tune = 0, size = 64;
 };
 
-void make_folder(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return;
-  fail_system(path, ": cannot be created: ", std::strerror(errno));
-}
-
 const char* answer_type(const std::string& answer) {
   if (answer == "yes" || answer == "no") return "yes/no";
   return answer.find_first_not_of("0123456789") == std::string::npos ? "number" : "other";
@@ -41,8 +33,7 @@ class Exporter {
  public:
   Exporter(const world::Stream& stream, const Arguments& arguments, Progress& progress)
       : stream_(stream), arguments_(arguments), progress_(progress) {
-    make_folder(arguments.folder);
-    make_folder(arguments.folder + "/images");
+    make_folders(arguments.folder + "/images");
   }
 
   static std::string name_of_file(const world::Stream& stream, size_t task, Split split, bool novel) {

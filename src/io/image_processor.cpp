@@ -1,10 +1,10 @@
 #include "io/image_processor.h"
 
-#include <filesystem>
 #include <map>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/processors/steps.h"
 
@@ -72,14 +72,14 @@ std::unique_ptr<ImageProcessor> make_image_processor(const json& config, const s
 
 std::unique_ptr<ImageProcessor> load_image_processor(const std::string& model_folder) {
   const std::string model = model_folder + "/config.json";
-  if (std::filesystem::exists(model)) {
+  if (path_exists(model)) {
     const json config = read_config(model);
     if (config.contains("model_type") && config["model_type"] == json("internvl_chat"))
       return make_image_processor(internvl_chat_settings(config, model), model);
   }
   // The order in which transformers looks.
   const std::string whole = model_folder + "/processor_config.json", own = model_folder + "/preprocessor_config.json";
-  if (std::filesystem::exists(whole)) {
+  if (path_exists(whole)) {
     const json config = read_config(whole);
     const auto found = config.find("image_processor");
     if (found != config.end() && found->is_object()) {
@@ -88,7 +88,7 @@ std::unique_ptr<ImageProcessor> load_image_processor(const std::string& model_fo
       return make_image_processor(settings, whole);
     }
   }
-  check(std::filesystem::exists(own), model_folder,
+  check(path_exists(own), model_folder,
         ": no preprocessor_config.json there; give the folder of a Hugging Face checkpoint");
   return make_image_processor(read_config(own), own);
 }

@@ -6,16 +6,12 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 
 namespace asr {
 namespace {
-
-bool exists(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
 
 bool is_folder(const std::string& path) {
   struct stat info;
@@ -51,7 +47,7 @@ SafetensorsSet read_indexed(const std::string& index) {
   for (const auto& [name, file] : weight_map) files.insert(file);
   SafetensorsSet set;
   for (const auto& file : files) {
-    check(exists(folder + file), index, ": shard '", file, "' is missing");
+    check(path_exists(folder + file), index, ": shard '", file, "' is missing");
     set.shards.push_back(read_safetensors(folder + file));
   }
   for (const auto& shard : set.shards)
@@ -71,8 +67,8 @@ SafetensorsSet read_indexed(const std::string& index) {
 SafetensorsSet read_safetensors_set(const std::string& path) {
   if (is_folder(path)) {
     const std::string index = path + "/model.safetensors.index.json", single = path + "/model.safetensors";
-    if (exists(index)) return read_indexed(index);
-    check(exists(single), path, ": holds neither model.safetensors nor model.safetensors.index.json");
+    if (path_exists(index)) return read_indexed(index);
+    check(path_exists(single), path, ": holds neither model.safetensors nor model.safetensors.index.json");
     return read_safetensors_set(single);
   }
   if (ends_with(path, ".index.json")) return read_indexed(path);

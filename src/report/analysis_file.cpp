@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "report/json_file.h"
@@ -118,7 +119,7 @@ std::map<int64_t, fs::path> analysis_files(const Run& run) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     int64_t stage = 0;
     const auto file = entry.path() / "analysis.safetensors";
-    if (parse_int(entry.path().filename().string(), stage) && fs::exists(file)) out[stage] = file;
+    if (parse_int(entry.path().filename().string(), stage) && path_exists(file)) out[stage] = file;
   }
   return out;
 }

@@ -1,10 +1,10 @@
 #include "report/page.h"
 
-#include <filesystem>
 #include <set>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "report/figures.h"
 #include "report/json_file.h"
@@ -14,7 +14,6 @@
 namespace asr {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string html_grid(const Grid& grid) {
@@ -52,7 +51,7 @@ std::string quoted(const std::string& path) {
 
 std::string fingerprint_html(const std::string& root) {
   const std::string path = root + "/fingerprint.json";
-  if (!fs::exists(path)) return missing("No fingerprint: " + path + " does not exist.");
+  if (!path_exists(path)) return missing("No fingerprint: " + path + " does not exist.");
   const json content = read_json(path);
   check(content.is_object(), path, ": is not a JSON object");
   std::string out = "<dl class=\"facts\"><dt>folder</dt><dd><code>" + escaped(root) + "</code></dd>";
@@ -64,7 +63,7 @@ std::string fingerprint_html(const std::string& root) {
 
 std::string reproduce_html(const std::string& root) {
   const std::string path = root + "/config.yaml";
-  if (!fs::exists(path)) return missing("No command can be given: " + path + " does not exist.");
+  if (!path_exists(path)) return missing("No command can be given: " + path + " does not exist.");
   return "<pre><code>asr run " + escaped(quoted(path)) + "\nasr compare " + escaped(quoted(root)) + "\nasr report " +
          escaped(quoted(root)) + "</code></pre>\n<details><summary>config.yaml</summary><pre><code>" +
          escaped(read_file(path, 1 << 20)) + "</code></pre></details>\n";

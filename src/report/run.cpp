@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "report/intervals.h"
 #include "report/json_file.h"
@@ -23,7 +24,7 @@ const char* const kScores[] = {"AP", "AF", "AF_vqacl", "Last", "Avg", "BWT", "MF
 
 bool is_run_folder(const fs::path& folder) {
   for (const char* name : {"metrics.json", "matrix.csv", "log.jsonl", "predictions", "stages", "checkpoints"})
-    if (fs::exists(folder / name)) return true;
+    if (path_exists(folder / name)) return true;
   return false;
 }
 
@@ -92,7 +93,7 @@ void read_matrix(Run& run, std::vector<std::string>& notes) {
 
 void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   const std::string path = (folder / "metrics.json").string();
-  if (!fs::exists(path)) {
+  if (!path_exists(path)) {
     set.skipped.push_back(folder.string() + ": no metrics.json; still running, or cut short");
     return;
   }
@@ -162,7 +163,7 @@ RunSet load_runs(const std::vector<std::string>& paths) {
     // A trailing slash would make the last component empty, and with it the parent wrong.
     fs::path path = fs::path(given).lexically_normal();
     if (!path.has_filename() && path.has_parent_path() && path != path.root_path()) path = path.parent_path();
-    check(fs::exists(path), given, ": no such folder; name the output folder of asr run");
+    check(path_exists(path), given, ": no such folder; name the output folder of asr run");
     check(fs::is_directory(path), given, ": is a file; name the output folder of asr run");
     std::vector<fs::path> folders = {path};
     const bool method = is_run_folder(path);

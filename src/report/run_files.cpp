@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "report/intervals.h"
 #include "report/json_file.h"
@@ -82,7 +83,7 @@ std::map<std::string, double> read_predictions(const std::string& path, std::str
 LossLog read_loss_log(const Run& run) {
   LossLog log;
   const std::string path = run.folder + "/log.jsonl";
-  if (!fs::exists(path)) return log;
+  if (!path_exists(path)) return log;
   LogAxis axis(log);
   for_each_json_line(path, [&](const json& line, const std::string& place) {
     if (line.contains("loss")) axis.add(JsonFields(line, place), line);  // others report evaluation

@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -137,7 +138,7 @@ Manifest read_manifest(const std::string& folder) {
   std::error_code error;
   check(fs::is_directory(folder, error), folder, ": is no folder; stream.path names the folder of a stream");
   const auto index = folder + "/stream.json";
-  if (fs::exists(index, error)) {
+  if (path_exists(index)) {
     const auto top = json::parse(read_file(index, size_t(1) << 28), nullptr, false);
     check(!top.is_discarded(), index, ": is not valid JSON");
     read_index(top, index, out);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "io/resample.h"
 #include "io/video.h"
 
@@ -38,7 +39,7 @@ bool is_video(const fs::path& path) {
 // Rows of NExT-QA name a video without its ending.
 std::string with_ending(const std::string& path) {
   std::error_code error;
-  if (fs::exists(path, error)) return path;
+  if (path_exists(path)) return path;
   for (const char* end : kVideo)
     if (fs::is_regular_file(path + end, error)) return path + end;
   return path;

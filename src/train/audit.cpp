@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/sha256.h"
 #include "train/checkpoint.h"
 #include "train/run_options.h"

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -75,27 +76,6 @@ std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, cons
   return out;
 }
 
-void make_folders(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail_system(path, ": cannot be created: ", error.message());
-}
-
-void remove_tree(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) fail_system(path, ": cannot be deleted: ", error.message());
-}
-
-std::vector<std::string> list_folder(const std::string& path) {
-  std::vector<std::string> out;
-  std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    out.push_back(entry->path().filename().string());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 const torch::Tensor& Checkpoint::at(const std::string& name) const {
   for (const auto& [key, tensor] : tensors)
     if (key == name) return tensor;
@@ -120,7 +100,7 @@ void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, in
   if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
     remove_tree(unfinished);
   } else {
-    if (fs::exists(path)) remove_tree(path);
+    if (path_exists(path)) remove_tree(path);
     std::error_code error;
     fs::rename(unfinished, path, error);
     if (error) fail_system(path, ": cannot be written: ", error.message());

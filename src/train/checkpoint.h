@@ -31,8 +31,4 @@ void remove_unfinished_checkpoints(const std::string& folder);
 // What process 0 has read, for all processes: the others need not see its disk.
 std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, const Team& team);
 
-void make_folders(const std::string& path);                     // like mkdir -p
-void remove_tree(const std::string& path);                      // a folder of ours and all in it
-std::vector<std::string> list_folder(const std::string& path);  // names, sorted; empty where there is no folder
-
 }  // namespace asr

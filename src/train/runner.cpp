@@ -14,6 +14,7 @@
 #include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -27,11 +28,6 @@ namespace asr {
 namespace {
 
 using nlohmann::json;
-
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
 
 // A file by its content; a folder by config.json and the names, sizes and headers of its weight files, since weights
 // may be hundreds of gigabytes.
@@ -73,7 +69,7 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
   const auto& folder = request.config.run.output_dir;
   const auto path = folder + "/fingerprint.json";
   const bool unused = is_unused_folder(folder);  // looked at first: another process may be claiming it just now
-  if (exists(path)) {
+  if (path_exists(path)) {
     const auto stored = json::parse(read_file(path), nullptr, false);
     check(stored.is_object() && stored.contains("config"), path, ": is damaged; choose another output_dir");
     for (const auto& [key, value] : fingerprint["config"].items())
@@ -108,14 +104,14 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
 }
 
 bool is_complete(const std::string& folder) {
-  if (!exists(folder + "/metrics.json")) return false;
+  if (!path_exists(folder + "/metrics.json")) return false;
   const auto metrics = json::parse(read_file(folder + "/metrics.json"), nullptr, false);
   return metrics.is_object() && metrics.value("complete", false);
 }
 
 void begin_output(const RunRequest& request, const std::vector<RunKey>& keys, const json& fingerprint) {
   for (const auto& key : keys)  // before anything is written
-    check(request.resume || !exists(key.folder), key.folder,
+    check(request.resume || !path_exists(key.folder), key.folder,
           ": exists already; use --resume to go on with it, or another output_dir");
   claim_folder(request, fingerprint);
   write_file_atomically(request.config.run.output_dir + "/config.yaml", yaml_text(request.config.manifest()));
@@ -170,7 +166,7 @@ struct SignalGuard {
 }  // namespace
 
 std::string find_model(const std::string& name) {
-  if (name.find('/') != std::string::npos || exists(name)) return name;
+  if (name.find('/') != std::string::npos || path_exists(name)) return name;
   return find_asset(name + ".safetensors");
 }
 

@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/random.h"

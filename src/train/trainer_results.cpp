@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
 #include "train/kept_state.h"

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
@@ -95,8 +95,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   if (at_.step > 0 && !at_.trained) restored_ = checkpoint;
   if (!team_.leads()) return;
   // Lines that were logged after the checkpoint will be logged again.
-  std::error_code error;
-  const auto text = std::filesystem::exists(log_path(), error) ? read_file(log_path()) : std::string();
+  const auto text = path_exists(log_path()) ? read_file(log_path()) : std::string();
   const auto logged = static_cast<int64_t>(text.size());
   log_bytes_ = std::min(state.at("log_bytes").get<int64_t>(), logged);
   if (log_bytes_ < state.at("log_bytes"))

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/atomic_file.h"
+#include "base/folders.h"
 #include "base/sha256.h"
 #include "tests/support/files.h"
 
@@ -85,6 +86,23 @@ TEST(AtomicFile, TemporariesOfAKilledProcessAreKnown) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
     left.insert(entry.path().filename().string());
   EXPECT_EQ(left, (std::set<std::string>{"notes.tmp-new", "notes.tmp-", "tmp-1", "inner"}));
+}
+
+TEST(Folders, AreMadeListedAndRemoved) {
+  TemporaryFolder folder;
+  EXPECT_FALSE(path_exists(folder / "a"));
+  EXPECT_TRUE(list_folder(folder / "a").empty());
+  make_folders(folder / "a/b");
+  make_folders(folder / "a/b");  // there already
+  write_text(folder / "a/c", "x");
+  EXPECT_TRUE(path_exists(folder / "a/c"));
+  EXPECT_EQ(list_folder(folder / "a"), (std::vector<std::string>{"b", "c"}));
+  EXPECT_CONTAINS(error_of([&] { make_folders(folder / "a/c/d"); }, 1), "a/c/d: cannot be created");
+  EXPECT_FALSE(path_exists(folder / "a/c/d"));  // below a file: not there, and no exception
+  EXPECT_FALSE(path_exists(std::string(5000, 'x')));
+  remove_tree(folder / "a");
+  remove_tree(folder / "a");
+  EXPECT_FALSE(path_exists(folder / "a"));
 }
 
 TEST(ReadFile, MissingFolderAndOversizedAreErrors) {

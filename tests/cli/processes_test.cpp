@@ -9,10 +9,10 @@
 #include <functional>
 #include <thread>
 
+#include "base/folders.h"
 #include "tensor/tensor_io.h"
 #include "tests/support/program.h"
 #include "tests/train/run_support.h"
-#include "train/checkpoint.h"
 
 namespace asr {
 namespace {

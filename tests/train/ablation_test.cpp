@@ -1,7 +1,7 @@
 // Every named ablation and design variant trains over stages that share skills.
+#include "base/folders.h"
 #include "base/options.h"
 #include "tests/train/run_support.h"
-#include "train/checkpoint.h"
 
 namespace asr {
 namespace {

@@ -2,6 +2,7 @@
 // ends in the same bits as one that was not.
 #include <filesystem>
 
+#include "base/folders.h"
 #include "metrics/score_matrix.h"
 #include "tests/train/run_support.h"
 #include "train/audit.h"

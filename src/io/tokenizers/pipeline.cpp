@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 
 namespace asr {
@@ -26,7 +27,7 @@ std::vector<AddedToken> tokens_of_folder(const std::string& folder) {
   std::vector<AddedToken> out;
   const auto read = [&](const char* name, const std::function<void(const json&, const std::string&)>& use) {
     const std::string path = folder + "/" + name;
-    if (!fs::exists(path)) return;
+    if (!path_exists(path)) return;
     const auto value = parse_tokenizer_json(read_file(path), path);
     try {
       use(value, path);
@@ -135,8 +136,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir) {
   check(fs::is_directory(model_dir), model_dir, ": not a folder; --model wants the folder of a checkpoint");
   const auto json_path = model_dir + "/tokenizer.json", model_path = model_dir + "/tokenizer.model";
   const auto vocabulary_path = model_dir + "/vocab.json", merges_path = model_dir + "/merges.txt";
-  const bool has_json = fs::exists(json_path), has_model = fs::exists(model_path);
-  check(has_json || has_model || (fs::exists(vocabulary_path) && fs::exists(merges_path)), model_dir,
+  const bool has_json = path_exists(json_path), has_model = path_exists(model_path);
+  check(has_json || has_model || (path_exists(vocabulary_path) && path_exists(merges_path)), model_dir,
         ": neither tokenizer.json nor tokenizer.model nor vocab.json with merges.txt; copy them from the model's page");
   const auto extra = tokens_of_folder(model_dir);
   if (has_json) return build_from_json(read_file(json_path), json_path, extra);

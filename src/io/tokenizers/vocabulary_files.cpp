@@ -1,10 +1,10 @@
 // vocab.json and merges.txt, the byte-level BPE of GPT-2 and Qwen2 as transformers' Python tokenizers save it. The two
 // files say nothing about normalising and cutting into words: that is fixed by the class that tokenizer_config.json
 // names, so that the same parts are put together as in the tokenizer.json of that class.
-#include <filesystem>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/tokenizers/pipeline.h"
 
@@ -81,7 +81,7 @@ std::unique_ptr<PipelineTokenizer> build_from_vocabulary(const std::string& fold
                                                          const std::vector<AddedToken>& extra) {
   const auto path = folder + "/tokenizer_config.json";
   json config = json::object();
-  if (std::filesystem::exists(path)) config = parse_tokenizer_json(read_file(path), path);
+  if (path_exists(path)) config = parse_tokenizer_json(read_file(path), path);
   check(config.is_object(), path, ": not a JSON object");
   const auto name = config.find("tokenizer_class"), space = config.find("add_prefix_space");
   auto kind = kind_of(name != config.end() && name->is_string() ? name->get<std::string>() : "", folder);

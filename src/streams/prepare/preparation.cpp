@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "streams/manifest.h"
@@ -33,22 +34,19 @@ json source_of(const std::string& path) {
 
 bool unchanged(const json& source) {
   const auto path = source.value("path", std::string());
-  std::error_code error;
-  return fs::exists(path, error) && source_of(path) == source;
+  return path_exists(path) && source_of(path) == source;
 }
 
 json load(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return json();
+  if (!path_exists(path)) return json();
   const auto out = json::parse(read_file(path, size_t(1) << 28), nullptr, false);
   return out.is_object() ? out : json();
 }
 
 void make_folder(const std::string& path) {
   std::error_code error;
-  check(!fs::exists(path, error) || fs::is_directory(path, error), path, ": is a file; -o names a folder");
-  fs::create_directories(path, error);
-  if (error) fail_system(path, ": cannot be created: ", error.message());
+  check(!path_exists(path) || fs::is_directory(path, error), path, ": is a file; -o names a folder");
+  make_folders(path);
 }
 
 }  // namespace
