@@ -2,6 +2,7 @@
 #   make            build build/asr
 #   make test       build, the torch-free tests under the sanitizers, then every test
 #   make test-asan  only those under the sanitizers
+#   make test-asan-torch  every test under the sanitizers (a quarter of an hour)
 #   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast: under 90 s)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the README's speed table
@@ -25,7 +26,7 @@ CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
 endif
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
-.PHONY: all help setup build test test-asan demo fuzz bench format clean
+.PHONY: all help setup build test test-asan test-asan-torch demo fuzz bench format clean
 
 all: build
 
@@ -50,6 +51,11 @@ test-asan: setup
 	@cmake --build --preset asan
 	@echo "== their tests under the sanitizers"
 	@ctest --preset asan -j $(JOBS)
+
+test-asan-torch: setup
+	@cmake --preset asan-torch --log-level=WARNING
+	@cmake --build --preset asan-torch
+	@ctest --preset asan-torch -j $(JOBS)
 
 demo: build
 	@build/asr demo $(DEMO_ARGS)

@@ -1,5 +1,6 @@
 #include "methods/team.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -23,7 +24,7 @@ std::vector<std::string> Team::gather_texts(const std::vector<std::string>& text
     bytes += text;
   }
   auto mine = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(mine.data_ptr<uint8_t>(), bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), mine.data_ptr<uint8_t>());
   const auto all = gather(mine).contiguous();
   const auto* data = reinterpret_cast<const char*>(all.data_ptr<uint8_t>());
   const auto total = static_cast<uint64_t>(all.numel());

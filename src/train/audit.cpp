@@ -82,6 +82,7 @@ std::vector<Needle> needles_of(const RunConfig& config, int64_t samples) {
 
 std::string search(const torch::Tensor& tensor, const std::vector<Needle>& needles) {
   const auto bytes = tensor.contiguous();
+  if (bytes.nbytes() == 0) return "";  // no address either
   const auto* data = static_cast<const char*>(bytes.data_ptr());
   for (const auto& needle : needles)
     if (memmem(data, bytes.nbytes(), needle.bytes.data(), needle.bytes.size())) return needle.what;

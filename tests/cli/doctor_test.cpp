@@ -171,6 +171,7 @@ double peak_of(const std::vector<std::string>& arguments) {
 
 // One step of 128 samples, so that the activations are most of what is held.
 TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers need memory of their own";
   TemporaryFolder folder;
   std::vector<std::string> texts;
   for (uint64_t i = 0; i < 500; ++i) texts.push_back(world::pretraining_sample(i).question.text);

@@ -105,7 +105,7 @@ void SkillParser::visit(SkillParser& p, Visit&& visit) {
   linear("head", p.head_, skills, o.width);
 }
 
-SkillParser SkillParser::random(const ParserOptions& options, Vocabulary vocabulary, uint64_t seed) {
+SkillParser SkillParser::random(const ParserOptions& options, QuestionVocabulary vocabulary, uint64_t seed) {
   check_options(options);
   SkillParser p;
   p.options_ = options, p.vocabulary_ = std::move(vocabulary), p.skills_ = skill_names();
@@ -216,7 +216,7 @@ SkillParser SkillParser::load(const std::string& path) {
   p.skills_ = text_list(file, "skills");
   check(!p.skills_.empty(), path, ": metadata 'skills' names none");
   for (const auto& skill : p.skills_) skill_or_other(skill);  // an error now rather than at the first question
-  p.vocabulary_ = Vocabulary(text_list(file, "vocabulary"), p.options_.buckets);
+  p.vocabulary_ = QuestionVocabulary(text_list(file, "vocabulary"), p.options_.buckets);
   const json temperature = parse_metadata(file, "temperature");
   check(temperature.is_number() && temperature.get<double>() > 0, path,
         ": metadata 'temperature' is no number above 0");

@@ -41,7 +41,7 @@ struct ParserOptions {
 
 class SkillParser {
  public:
-  static SkillParser random(const ParserOptions& options, Vocabulary vocabulary, uint64_t seed);
+  static SkillParser random(const ParserOptions& options, QuestionVocabulary vocabulary, uint64_t seed);
 
   // Checksummed safetensors; weights are stored as bfloat16, to which `random` and training round them. `notes` go into
   // the file's metadata. Loading refuses other files. A parser of another taxonomy is read through the one in use:
@@ -61,7 +61,7 @@ class SkillParser {
   void replace_weights(
       const std::vector<torch::Tensor>& weights);  // in the order of named_weights; rounded, on the CPU
   const ParserOptions& options() const { return options_; }
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const QuestionVocabulary& vocabulary() const { return vocabulary_; }
 
   double temperature = 1;  // logits are divided by it; fitted on held-out questions
 
@@ -70,7 +70,7 @@ class SkillParser {
   static void visit(SkillParser& parser, Visit&& visit);
 
   ParserOptions options_;
-  Vocabulary vocabulary_;
+  QuestionVocabulary vocabulary_;
   std::vector<std::string> skills_;      // that it was trained for
   torch::Tensor embedding_, positions_;  // [vocabulary, width], [1 + max_words, width]
   std::vector<VitLayer> layers_;         // the same encoder block as over patches

@@ -14,7 +14,7 @@ namespace {
 using Ids = std::vector<int64_t>;
 
 // A dropped word becomes any unknown word; its own bucket would give it away.
-Ids with_dropped_words(const Vocabulary& vocabulary, Ids ids, double probability, Random& random) {
+Ids with_dropped_words(const QuestionVocabulary& vocabulary, Ids ids, double probability, Random& random) {
   const auto buckets = static_cast<uint32_t>(vocabulary.size() - vocabulary.first_bucket());
   for (size_t i = 1; i < ids.size(); ++i)
     if (random.chance(probability)) ids[i] = vocabulary.first_bucket() + random.below(buckets);
@@ -118,7 +118,7 @@ int64_t training_steps(const ParserOptions& options, size_t questions) {
 SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
                          const ParserOptions& options, uint64_t seed, const WatchTraining& watch, at::Device device) {
   check(!train.empty(), "there are no questions to train on");
-  auto vocabulary = Vocabulary::build(texts(train), options.min_count, options.max_vocabulary, options.buckets);
+  auto vocabulary = QuestionVocabulary::build(texts(train), options.min_count, options.max_vocabulary, options.buckets);
   auto parser = SkillParser::random(options, std::move(vocabulary), seed);
   parser.to(device);
   std::vector<Ids> numbered;

@@ -31,16 +31,15 @@ void set_targets(std::vector<LabelledQuestion>& questions, const SkillParser& te
 // distributions, [N, S].
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels);
 
-struct SkillScore {
-  int64_t count = 0, predicted = 0, correct = 0;  // labelled so, answered so, both
-};
-
 struct ParserReport {
   int64_t count = 0;
   double accuracy = 0, log_likelihood = 0;  // fraction; mean of log p(label)
   double calibration_error = 0;             // expected |accuracy - confidence| over 15 equal bins of confidence
   double confidence = 0;                    // mean of the largest posterior
-  std::vector<SkillScore> skills;
+  struct Skill {
+    int64_t count = 0, predicted = 0, correct = 0;  // labelled so, answered so, both
+  };
+  std::vector<Skill> skills;
   struct Confusion {
     int label = 0, answer = 0;
     int64_t count = 0;

@@ -9,13 +9,14 @@
 
 namespace asr {
 
-class Vocabulary {
+class QuestionVocabulary {
  public:
-  Vocabulary() = default;
-  Vocabulary(std::vector<std::string> words, int64_t buckets);
+  QuestionVocabulary() = default;
+  QuestionVocabulary(std::vector<std::string> words, int64_t buckets);
 
   // The lower-cased words that occur at least `least` times, the most frequent first, at most `most` of them.
-  static Vocabulary build(const std::vector<std::string>& questions, int64_t least, int64_t most, int64_t buckets);
+  static QuestionVocabulary build(const std::vector<std::string>& questions, int64_t least, int64_t most,
+                                  int64_t buckets);
 
   // 0 opens every question; then at most `limit` of its words.
   std::vector<int64_t> ids(const std::string& question, int64_t limit) const;

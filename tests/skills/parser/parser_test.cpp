@@ -96,7 +96,7 @@ TEST(Parser, RefusesForeignAndCorruptFiles) {
   save_tensors(folder / "foreign", {{"embedding", torch::ones({2, 2})}}, {});
   EXPECT_CONTAINS(message(folder / "foreign"), "is no skill parser");
   EXPECT_CONTAINS(message(folder / "missing"), "No such file");
-  SkillParser::random(tiny_options(), Vocabulary({"how"}, 4), 1).save(folder / "p");
+  SkillParser::random(tiny_options(), QuestionVocabulary({"how"}, 4), 1).save(folder / "p");
   auto bytes = read_text(folder / "p");
   bytes[bytes.size() - 3] ^= 1;
   write_text(folder / "flipped", bytes);
@@ -108,7 +108,7 @@ TEST(Parser, RefusesForeignAndCorruptFiles) {
 // Valid files whose content does not fit together.
 TEST(Parser, RefusesFilesThatContradictThemselves) {
   TemporaryFolder folder;
-  SkillParser::random(tiny_options(), Vocabulary({"how"}, 4), 1).save(folder / "p");
+  SkillParser::random(tiny_options(), QuestionVocabulary({"how"}, 4), 1).save(folder / "p");
   const auto changed = [&](const std::string& key, const std::string& value, const NamedTensors& more = {}) {
     const auto file = read_safetensors(folder / "p");
     NamedTensors tensors = more;
@@ -134,7 +134,7 @@ TEST(Parser, RefusesFilesThatContradictThemselves) {
 TEST(Parser, AnotherTaxonomyMergesColumns) {
   TemporaryFolder folder;
   const auto options = tiny_options();
-  SkillParser::random(options, Vocabulary({"how"}, 4), 1).save(folder / "p");
+  SkillParser::random(options, QuestionVocabulary({"how"}, 4), 1).save(folder / "p");
   const auto all = SkillParser::load(folder / "p").posterior({"how?"});
   use_taxonomy({{"other", "comparison"}, {{"compare-number", "comparison"}, {"compare-attribute", "comparison"}}});
   const auto merged = SkillParser::load(folder / "p").posterior({"how?"});
@@ -178,12 +178,12 @@ TEST(RulePosteriors, AreThoseOfTheRules) {
 TEST(Parser, BadOptionsAreErrors) {
   auto options = tiny_options();
   options.heads = 3;
-  EXPECT_CONTAINS(error_of([&] { SkillParser::random(options, Vocabulary({}, 4), 1); }), "no multiple");
+  EXPECT_CONTAINS(error_of([&] { SkillParser::random(options, QuestionVocabulary({}, 4), 1); }), "no multiple");
   EXPECT_CONTAINS(error_of([&] { train_parser({}, {}, tiny_options(), 1); }), "no questions");
 }
 
-TEST(Vocabulary, UnknownWordsShareBuckets) {
-  const auto v = Vocabulary::build({"How many, how?", "many cats"}, 2, 100, 8);
+TEST(QuestionVocabulary, UnknownWordsShareBuckets) {
+  const auto v = QuestionVocabulary::build({"How many, how?", "many cats"}, 2, 100, 8);
   EXPECT_EQ(v.words(), (std::vector<std::string>{"how", "many"}));
   const auto ids = v.ids("HOW zebra many zebra", 64);
   ASSERT_EQ(ids.size(), 5u);

@@ -1,9 +1,12 @@
-// The tree is the architecture: a folder of src/ may include only itself and the folders above it in this list.
+// What no compiler checks. The tree is the architecture: a folder of src/ may include only itself and the folders above
+// it in this list. And a name of namespace asr means one type: two of the same name in one program are undefined
+// behaviour that goes unseen until one's inlined function serves the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <string>
 #include <vector>
@@ -53,6 +56,50 @@ TEST(IncludeOrder, EveryFolderIncludesOnlyThoseAboveIt) {
   }
   EXPECT_GT(files, 20);
   EXPECT_EQ(found, "");
+}
+
+// Types defined in named namespaces, as "namespace::name"; those of anonymous ones and nested ones may repeat.
+std::vector<std::string> types_of(std::istream& in) {
+  static const std::regex space(R"re(^namespace (\w[\w:]*) \{)re"),
+      type(R"re(^(template <.*> )?(class|struct|union|enum|enum class) (\w+)( final)?( : [^;]*)? \{)re");
+  std::vector<std::string> spaces, out;
+  bool anonymous = false;
+  std::smatch match;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("namespace {", 0) == 0) anonymous = true;
+    if (std::regex_search(line, match, space)) spaces.push_back(match[1].str() + "::");
+    if (line == "}  // namespace")
+      anonymous = false;
+    else if (line.rfind("}  // namespace", 0) == 0 && !spaces.empty())
+      spaces.pop_back();
+    if (anonymous || !std::regex_search(line, match, type)) continue;
+    std::string name;
+    for (const auto& s : spaces) name += s;
+    out.push_back(name + match[3].str());
+  }
+  return out;
+}
+
+TEST(OneDefinition, NoTwoTypesShareAName) {
+  std::map<std::string, std::string> places;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(std::filesystem::path(ASR_SOURCE_DIR) / "src")) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path());
+    for (const auto& name : types_of(in)) {
+      const auto [place, fresh] = places.emplace(name, entry.path().string());
+      EXPECT_TRUE(fresh) << name << " is defined in " << place->second << " and in " << entry.path();
+    }
+  }
+  EXPECT_GT(places.size(), 200u);
+}
+
+TEST(OneDefinition, TheScanSeesTypes) {
+  std::istringstream in(
+      "namespace asr {\nnamespace {\nstruct Hidden {\n}  // namespace\nclass A final : public B {\n"
+      "struct A::Part {\n  struct Inner {\nenum class E {\nclass Only;\ntemplate <> struct S<int> {\n"
+      "}  // namespace asr\nnamespace asr::world {\nstruct W {\n");
+  EXPECT_EQ(types_of(in), (std::vector<std::string>{"asr::A", "asr::E", "asr::world::W"}));
 }
 
 TEST(IncludeOrder, TheScanSeesAViolation) {
