@@ -2,7 +2,7 @@
 #   make            build build/asr
 #   make test       build, the torch-free tests under the sanitizers, then every test
 #   make test-asan  only those under the sanitizers
-#   make test-asan-torch  every test under the sanitizers (a quarter of an hour)
+#   make test-asan-torch  every test under the sanitizers (about 25 minutes on two cores)
 #   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast: under 90 s)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the README's speed table
