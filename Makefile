@@ -26,7 +26,7 @@ CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
 endif
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
-.PHONY: all help setup build test test-asan test-asan-torch demo fuzz bench format clean
+.PHONY: all help setup configure build test test-asan test-asan-torch demo fuzz bench format clean
 
 all: build
 
@@ -36,10 +36,12 @@ help:
 setup:
 	@tools/setup.sh $(SETUP)
 
-build: setup
+build: configure
+	@cmake --build --preset $(PRESET)
+
+configure: setup
 	@echo "== building ($(PRESET))"
 	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING
-	@cmake --build --preset $(PRESET)
 
 test: build test-asan
 	@echo "== tests ($(PRESET))"
@@ -57,7 +59,9 @@ test-asan-torch: setup
 	@cmake --build --preset asan-torch
 	@ctest --preset asan-torch -j $(JOBS)
 
-demo: build
+# Without the tests and benchmarks, which take as long to build.
+demo: configure
+	@cmake --build --preset $(PRESET) --target asr
 	@build/asr demo $(DEMO_ARGS)
 
 fuzz:
