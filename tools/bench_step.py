@@ -12,6 +12,7 @@ takes turns of a few steps with the others, so that a busy neighbour disturbs al
 timed steps of a side.
 """
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -194,9 +195,15 @@ class Side:
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        try:
+            self.process.stdin.write(f"{steps}\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            sys.exit(f"bench_step.py: {self.name} ended before its steps were done; see above")
+        return json.loads(line)
 
     def close(self):
         self.process.stdin.close()
@@ -213,6 +220,10 @@ def main():
     options = parser.parse_args()
     if options.serve:
         return serve(options.model)
+    if importlib.util.find_spec("torch") is None:
+        sys.exit(f"bench_step.py: {sys.executable} has no torch; use the distribution's interpreter, /usr/bin/python3, with python3-torch")
+    if options.against and not os.access(options.against, os.X_OK):
+        sys.exit(f"bench_step.py: --against {options.against}: no program there; run make first")
     own = [sys.executable, os.path.abspath(__file__), "--serve", "--model", options.model]
     sides = [Side("python_default", own, {}), Side("python_best", own, BEST)]
     if options.against:
