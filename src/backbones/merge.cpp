@@ -49,8 +49,12 @@ class NewFolder {
     std::error_code error;
     const auto begin = fs::path(path_ + kTemporary).filename().string();
     std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(fs::absolute(path_, error).parent_path(), error))
-      if (entry.path().filename().string().rfind(begin, 0) == 0) found.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(fs::absolute(path_, error).parent_path(), error)) {
+      const auto name = entry.path().filename().string();  // a user's own folder may begin the same way
+      const bool numbered =
+          name.size() > begin.size() && name.find_first_not_of("0123456789", begin.size()) == std::string::npos;
+      if (name.rfind(begin, 0) == 0 && numbered) found.push_back(entry.path());
+    }
     for (const auto& path : found) fs::remove_all(path, error);
   }
 

@@ -53,9 +53,12 @@ TEST(ModelCommands, MergedIsAsWithTheAdapter) {
   const auto model = open_reference("llama");
   TemporaryFolder folder;
   const auto io = model.folder + "/io.safetensors", adapter = model.folder + "/adapter", out = folder / "merged";
+  for (const char* left : {".tmp-123", ".tmp-mine", ".tmp-"}) std::filesystem::create_directories(out + left + "/x");
   const auto merged = run_program({"merge", "--model", model.folder, "--adapter", adapter, "-o", out, "--json"});
   ASSERT_EQ(merged.status, 0) << merged.error;
   EXPECT_GT(merged.json()["changed"].get<int64_t>(), 0);
+  EXPECT_FALSE(std::filesystem::exists(out + ".tmp-123"));  // of a process that was killed
+  for (const char* users : {".tmp-mine/x", ".tmp-/x"}) EXPECT_TRUE(std::filesystem::exists(out + users)) << users;
   ASSERT_EQ(run_program(forward(model.folder, io, folder / "a", {"--adapter", adapter})).status, 0);
   ASSERT_EQ(run_program(forward(out, io, folder / "b")).status, 0);
   EXPECT_LE(apart(read_safetensors(folder / "a"), read_safetensors(folder / "b"), "logits"), 1e-4);
