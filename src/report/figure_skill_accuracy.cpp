@@ -1,7 +1,10 @@
 // Small multiples: one panel a skill, one line a method, accuracy on all seen validation samples of that skill.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/skill_forgetting.h"
 #include "report/chart.h"
 #include "report/figures.h"
 #include "report/markup.h"
@@ -27,6 +30,35 @@ Series course_of(const Group& group, const std::string& skill, int style) {
   for (size_t a = 0; a < stages.size(); ++a)
     out.x.push_back(static_cast<double>(a + 1)), out.y.push_back(spread_of(stages[a]).mean);
   return out;
+}
+
+// The three forms of forgetting after the last stage: means over the same runs as the curves.
+std::string forgetting_table(const ComparisonTable& table, const std::vector<std::string>& skills) {
+  std::string rows;
+  for (const auto& [group, style] : styled_groups(table))
+    for (const auto& skill : skills) {
+      std::vector<double> best, step, cumulative;
+      for (const Run* run : group->runs)
+        for (const auto& curve : run->skills) {
+          const auto forgetting = skill_forgetting(curve.accuracy);
+          if (group->joint || run->order != group->runs[0]->order || curve.name != skill) continue;
+          if (std::isnan(forgetting.best)) continue;
+          best.push_back(forgetting.best);
+          step.push_back(forgetting.step);
+          cumulative.push_back(forgetting.cumulative);
+        }
+      if (best.empty()) continue;
+      rows += "<tr><th scope=\"row\">" + escaped(group->label) + "</th><td>" + escaped(skill) + "</td>";
+      for (const auto* values : {&best, &step, &cumulative})
+        rows += fmt::format("<td>{:.2f}</td>", spread_of(*values).mean);
+      rows += "</tr>\n";
+    }
+  if (rows.empty()) return "";
+  return "<details><summary>Forgetting by skill</summary><div class=\"scroll\" tabindex=\"0\"><table><caption>points "
+         "of accuracy lost after the last stage: against the best earlier stage, in the last step, and in all steps "
+         "together</caption><thead><tr><th scope=\"col\">method</th><th scope=\"col\">skill</th><th "
+         "scope=\"col\">best</th><th scope=\"col\">step</th><th scope=\"col\">cumulative</th></tr></thead><tbody>\n" +
+         rows + "</tbody></table></div></details>\n";
 }
 
 }  // namespace
@@ -58,7 +90,8 @@ std::string figure_skill_accuracy(const ComparisonTable& table) {
   out +=
       "</div>\n<p class=\"note\">Accuracy (0 to 100) on all seen validation samples of the skill, after every stage; "
       "mean over runs.";
-  return out + (orders ? " Only the lowest order of each label is averaged." : "") + "</p>\n";
+  out += (orders ? " Only the lowest order of each label is averaged." : "");
+  return out + "</p>\n" + forgetting_table(table, skills);
 }
 
 }  // namespace asr
