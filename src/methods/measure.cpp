@@ -1,6 +1,8 @@
 #include "methods/measure.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 
 #include "base/error.h"
 #include "methods/method.h"
@@ -14,50 +16,90 @@ torch::Tensor row_weights(const Batch& batch, const Output& output) {
   return token_weights_at(batch.functional.defined() ? batch.functional : batch.question, output.rows);
 }
 
-Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                         const Options& options, int64_t tap_layers, const Team& team) {
+namespace {
+
+enum class Wanted { moments, all };  // descriptors and, for raw maps, maps; or everything of Measured
+
+struct SpectraPass {
+  const Options& options;
+  int64_t tap_layers = 0;
+  const Team& team;
+  Wanted wanted = Wanted::all;
+};
+
+// Measures the blocks of `rows` that are this process's, one after another. What `use` does not keep of a block is gone
+// when the next one comes.
+void measure_blocks(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
+                    const SpectraPass& pass, const std::function<void(const Measured&)>& use) {
   at::NoGradGuard no_grad;
   const size_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
+  const bool all = pass.wanted == Wanted::all;
+  const auto& spectral = pass.options.spectral;
   Want want;
-  want.loss = false, want.pooled = true, want.tap_layers = tap_layers;
-  std::vector<torch::Tensor> descriptor, map, entropy, embedding, posterior;
+  want.loss = false, want.pooled = all, want.tap_layers = pass.tap_layers;
   std::unique_ptr<SpectralEncoder> encoder;
   check(!rows.empty(), "there is no sample to measure spectra on");
-  const auto mine = part_of(static_cast<int64_t>((rows.size() + kBlock - 1) / kBlock), team);
+  const auto mine = part_of(static_cast<int64_t>((rows.size() + kBlock - 1) / kBlock), pass.team);
   const size_t end = std::min(rows.size(), static_cast<size_t>(mine.end) * kBlock);
   for (size_t begin = static_cast<size_t>(mine.begin) * kBlock; begin < end; begin += kBlock) {
     const std::vector<int64_t> block(rows.begin() + static_cast<int64_t>(begin),
                                      rows.begin() + static_cast<int64_t>(std::min(rows.size(), begin + kBlock)));
     const auto batch = set.rows(block);
-    const auto out = model.forward(batch, Pass{}, want);
-    if (!encoder)
-      encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), options.spectral);
-    const auto weights = row_weights(batch, out);
-    const auto maps = encoder->maps(out.attention, weights);  // [B, J, H, W]
-    descriptor.push_back(encoder->descriptor(out.attention, weights).cpu());
-    map.push_back(maps.mean(1).cpu()), entropy.push_back(attention_entropy(maps).cpu());
-    embedding.push_back(at::cat({out.image, out.text}, 1).cpu());
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
-    posterior.push_back(batch.posterior.cpu());
+    const auto out = model.forward(batch, Pass{}, want);
+    if (!encoder) encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral);
+    const auto weights = row_weights(batch, out);
+    Measured m;
+    m.descriptor = encoder->descriptor(out.attention, weights).cpu();
+    m.radial = radial_part(m.descriptor, spectral), m.angular = angular_part(m.descriptor, spectral);
+    m.posterior = batch.posterior.cpu();
+    if (all || pass.options.asr.spectrum == Spectrum::raw) {
+      const auto maps = encoder->maps(out.attention, weights);  // [B, J, H, W]
+      m.map = maps.mean(1).cpu();
+      if (all) m.entropy = attention_entropy(maps).cpu();
+    }
+    if (all) m.embedding = at::cat({out.image, out.text}, 1).cpu();
+    use(m);
   }
-  const auto all = [&](const std::vector<torch::Tensor>& blocks) {
-    return team.gather(blocks.empty() ? at::empty({0}, at::kFloat) : at::cat(blocks));
-  };
-  Measured m;
-  m.descriptor = all(descriptor), m.map = all(map), m.entropy = all(entropy);
-  m.embedding = all(embedding), m.posterior = all(posterior);
-  m.radial = radial_part(m.descriptor, options.spectral), m.angular = angular_part(m.descriptor, options.spectral);
-  return m;
+}
+
+// What every process has added, in each of them.
+StageMoments gathered(const StageMoments& mine, const Options& options, const Team& team) {
+  const auto state = mine.state();
+  const std::string bytes(reinterpret_cast<const char*>(state.data()), state.size() * sizeof(int64_t));
+  StageMoments out(options);
+  for (const auto& part : team.gather_texts({bytes})) {
+    std::vector<int64_t> numbers(part.size() / sizeof(int64_t));
+    std::memcpy(numbers.data(), part.data(), numbers.size() * sizeof(int64_t));
+    out.merge_state(numbers);
+  }
+  return out;
+}
+
+}  // namespace
+
+Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
+                         const Options& options, int64_t tap_layers, const Team& team) {
+  std::vector<Measured> blocks;
+  measure_blocks(model, set, rows, {options, tap_layers, team, Wanted::all},
+                 [&](const Measured& block) { blocks.push_back(block); });
+  Measured out;
+  for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
+                     &Measured::embedding, &Measured::posterior}) {
+    std::vector<torch::Tensor> parts;
+    for (const auto& block : blocks) parts.push_back(block.*field);
+    out.*field = team.gather(parts.empty() ? at::empty({0}, at::kFloat) : at::cat(parts));
+  }
+  return out;
 }
 
 StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
                            const Options& options, int64_t tap_layers, const Team& team) {
   const int64_t count = samples > 0 ? std::min(samples, set.size()) : set.size();
-  const auto m = measure_spectra(model, set, range(0, count), options, tap_layers, team);
   StageMoments moments(options);
-  moments.add(m.descriptor, m.angular, m.posterior, options.asr.spectrum == Spectrum::raw ? m.map : torch::Tensor(),
-              stage - 1);
-  return moments;
+  measure_blocks(model, set, range(0, count), {options, tap_layers, team, Wanted::moments},
+                 [&](const Measured& m) { moments.add(m.descriptor, m.angular, m.posterior, m.map, stage - 1); });
+  return team.size() == 1 ? moments : gathered(moments, options, team);
 }
 
 namespace {

@@ -26,10 +26,12 @@ struct Measured {
 };
 
 // In evaluation mode, in blocks of a fixed size that the processes share out; everything returned on the CPU, for all.
+// It holds as much as it returns: for a bounded number of rows.
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                          const Options& options, int64_t tap_layers, const Team& team);
 
-// The moments of a stage, from all of its data or the first `samples` of it (0: all).
+// The moments of a stage, from all of its data or the first `samples` of it (0: all). Each block goes into exact sums
+// as it is measured, so that memory does not grow with the stage and any split gives the same bits.
 StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
                            const Options& options, int64_t tap_layers, const Team& team);
 

@@ -30,6 +30,50 @@ std::vector<double> means(const std::vector<ExactSum>& sums, int64_t count) {
   return out;
 }
 
+// Lists of sums as integers: how many sums, then the limbs of each after their number.
+void put_sums(std::vector<int64_t>& out, const std::vector<ExactSum>& sums) {
+  out.push_back(static_cast<int64_t>(sums.size()));
+  for (const auto& sum : sums) {
+    const auto limbs = sum.state();
+    out.push_back(static_cast<int64_t>(limbs.size()));
+    out.insert(out.end(), limbs.begin(), limbs.end());
+  }
+}
+
+class StateReader {
+ public:
+  explicit StateReader(const std::vector<int64_t>& state) : state_(state) {}
+  bool done() const { return at_ == state_.size(); }
+
+  int64_t number() {
+    check(at_ < state_.size(), "moments of another process came in pieces");
+    return state_[at_++];
+  }
+
+  std::vector<ExactSum> sums(ExactSum::Of of) {
+    std::vector<ExactSum> out(length(), ExactSum(of));
+    for (auto& sum : out) {
+      const size_t limbs = length();
+      const auto begin = state_.begin() + static_cast<ptrdiff_t>(at_);
+      sum.restore({begin, begin + static_cast<ptrdiff_t>(limbs)});
+      at_ += limbs;
+    }
+    return out;
+  }
+
+ private:
+  // A number of things that are yet to come.
+  size_t length() {
+    const int64_t value = number();
+    check(value >= 0 && static_cast<uint64_t>(value) <= state_.size() - at_,
+          "moments of another process came in pieces");
+    return static_cast<size_t>(value);
+  }
+
+  const std::vector<int64_t>& state_;
+  size_t at_ = 0;
+};
+
 }  // namespace
 
 std::vector<int64_t> StageMoments::keys_of(const double* posterior, int64_t skills, int64_t task) const {
@@ -90,6 +134,32 @@ void StageMoments::merge(const StageMoments& other) {
     merge_row(into.values, from.values), merge_row(into.squares, from.squares);
     merge_row(into.angular, from.angular), merge_row(into.map, from.map);
   }
+}
+
+std::vector<int64_t> StageMoments::state() const {
+  std::vector<int64_t> out = {map_height, map_width};
+  for (const auto& [key, sums] : sums_) {
+    out.push_back(key);
+    out.push_back(sums.count);
+    for (const auto* list : {&sums.values, &sums.squares, &sums.angular, &sums.map}) put_sums(out, *list);
+  }
+  return out;
+}
+
+void StageMoments::merge_state(const std::vector<int64_t>& state) {
+  StateReader in(state);
+  StageMoments other(options_);
+  other.map_height = in.number();
+  other.map_width = in.number();
+  while (!in.done()) {
+    Sums& sums = other.sums_[in.number()];
+    sums.count = in.number();
+    sums.values = in.sums(ExactSum::Of::values);
+    sums.squares = in.sums(ExactSum::Of::squares);
+    sums.angular = in.sums(ExactSum::Of::values);
+    sums.map = in.sums(ExactSum::Of::values);
+  }
+  merge(other);
 }
 
 std::map<int64_t, SkillMoments> StageMoments::result() const {

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <map>
+#include <vector>
 
 #include "spectral/exact_sum.h"
 #include "spectral/options.h"
@@ -25,6 +26,10 @@ class StageMoments {
   void add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior,
            const torch::Tensor& map, int64_t task);
   void merge(const StageMoments& other);
+
+  // All that was added, as integers that another process can merge. What is no such list is an error.
+  std::vector<int64_t> state() const;
+  void merge_state(const std::vector<int64_t>& state);
 
   std::map<int64_t, SkillMoments> result() const;  // by skill (or 0 for global, or the task)
   int64_t map_height = 0, map_width = 0;           // of the maps added, if any
