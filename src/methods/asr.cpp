@@ -44,7 +44,12 @@ class Asr final : public Method {
     if (options_.asr.gamma > 0) step.add("geometry_loss", geometry(step), options_.asr.gamma);
   }
 
-  void after_stage(StageContext& stage) override { memory_.update(stage.moments()); }
+  void after_stage(StageContext& stage) override {
+    if (memory_.wants_stage())
+      memory_.update(stage.moments());
+    else
+      memory_.leave_out_stage();
+  }
 
   void state(StateVisitor& visitor) override { visit_memory(memory_, visitor); }
 

@@ -77,8 +77,16 @@ void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
 }  // namespace
 
 bool PrototypeMemory::update(const StageMoments& stage) {
+  const bool wanted = wants_stage();
+  if (wanted)
+    take(stage);
+  else
+    leave_out_stage();
+  return wanted;
+}
+
+void PrototypeMemory::take(const StageMoments& stage) {
   ++stages;
-  if (options.asr.beta == 0 && stages > 1) return false;
   const auto& s = options.spectral;
   if (stage.map_height) map_height = stage.map_height, map_width = stage.map_width;
   for (auto& [key, moments] : stage.result()) {
@@ -95,7 +103,6 @@ bool PrototypeMemory::update(const StageMoments& stage) {
     average(place->mean, moments.mean, s.alpha), average(place->variance, variance, s.alpha);
     average(place->angular, moments.angular, s.alpha), average(place->map, moments.map, s.alpha);
   }
-  return true;
 }
 
 std::string PrototypeMemory::name_of(int64_t skill) const {

@@ -24,9 +24,12 @@ struct PrototypeMemory {
   int64_t map_height = 0, map_width = 0;  // of raw-map prototypes, otherwise 0
   std::vector<Prototype> prototypes;      // ascending by skill
 
-  // EMA of one stage into the memory; a skill seen first takes the moments. With asr.beta = 0 only the first
-  // stage is taken, as in the ablation without distillation. Returns whether anything changed.
-  bool update(const StageMoments& stage);
+  // EMA of one stage into the memory; a skill seen first takes the moments.
+  void take(const StageMoments& stage);
+  // What the method does with a stage: with asr.beta = 0, the ablation without distillation, only the first is taken.
+  bool wants_stage() const { return options.asr.beta != 0 || stages == 0; }
+  bool update(const StageMoments& stage);  // whether anything changed
+  void leave_out_stage() { ++stages; }     // unmeasured, where none is wanted
 
   std::string name_of(int64_t skill) const;
   PrototypeTensors tensors() const;  // float64

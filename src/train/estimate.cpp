@@ -242,6 +242,12 @@ TimeEstimate time_of(const RunConfig& config, const std::string& composition, co
   }
   if (has_part(composition, "joint") && run.memory_samples > 0)
     measured = std::min(measured, number_of(run.memory_samples));
+  if (run.analysis_memory == Switch::no) {
+    if (!has_part(composition, "asr"))
+      measured = 0;
+    else if (config.options.asr.beta == 0)  // the ablation takes the first stage alone
+      measured /= number_of(static_cast<int64_t>(work.tasks.size()));
+  }
   out.memory_pass = measured * (seen + one.forward) / speed;
   if (has_part(composition, "ewc")) out.method_pass = fisher * train / speed;
   if (needs_reference(config, composition)) out.reference = work.train() * (seen + one.forward) / speed;

@@ -60,6 +60,7 @@ struct RunOptions {
   Head head = Head::generate;
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
+  Switch analysis_memory = Switch::yes;
   int64_t eval_batch = 150;
   EvalSplit eval_split = EvalSplit::val;
   BackboneOptions backbone;

@@ -180,7 +180,8 @@ void Trainer::finish_stage() {
   };
   auto context = stage_context(set, moments);
   for (auto& method : methods_) method->after_stage(context);
-  analysis_memory_.update(moments());
+  // Whatever the method keeps, the analysis goes on measuring; what a method has measured costs nothing more.
+  if (config_.run.analysis_memory == Switch::yes || measured) analysis_memory_.take(moments());
   optimizer_.reset();
   check_same_state();
   at_.finish_seconds += now() - start;
