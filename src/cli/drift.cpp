@@ -1,108 +1,73 @@
 // asr drift A B: how far the spectra of each skill moved from A to B, and what that means for the forgetting bound.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "io/analysis_file.h"
 #include "spectral/diagnostics.h"
 #include "spectral/memory.h"
-#include "tensor/tensor_io.h"
 
 namespace asr {
 namespace {
 
 using nlohmann::json;
 
-// One skill of a memory or analysis file.
+// One skill of a memory, or of the tasks of an analysis file that are compared.
 struct SkillSpectra {
   Gaussian law;
   Vector radial, angular, embedding;
   double accuracy = NAN, entropy = NAN;
+  int64_t count = 0;  // samples measured; 0: the file does not say
   std::vector<Vector> samples;
 };
 
+// A memory holds one law a skill; an analysis file has one for every task, of which those in common are pooled.
 struct SpectraFile {
   std::string path;
+  double floor = 0;                // smallest variance
   std::optional<Options> options;  // what the descriptors were made with, where the file says it
-  std::map<int64_t, SkillSpectra> skills;
-  std::map<int64_t, std::string> names;
+  std::map<int64_t, SkillSpectra> stored;
+  std::optional<AnalysisFile> analysis;
+  std::map<int64_t, std::string> names;  // of its skills, where the file says them
 };
 
-Vector row_of(const torch::Tensor& table, int64_t row) {
-  const auto flat = table[row].to(at::kDouble).contiguous().flatten();
-  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
-}
-
-SpectraFile from_memory(const std::string& path, double floor_from_options) {
-  PrototypeMemory memory = load_memory(path);
-  SpectraFile out{path, memory.options, {}, {}};
-  const double floor = floor_from_options >= 0 ? floor_from_options : memory.options.spectral.covariance_floor;
-  for (auto& p : memory.prototypes) {
+SpectraFile from_memory(const std::string& path, double floor) {
+  const PrototypeMemory memory = load_memory(path);
+  SpectraFile out;
+  out.path = path, out.options = memory.options;
+  out.floor = floor >= 0 ? floor : memory.options.spectral.covariance_floor;
+  for (const auto& p : memory.prototypes) {
     SkillSpectra s;
-    for (double& value : p.variance) value = std::max(value, floor);
     s.radial.assign(p.mean.begin(), p.mean.begin() + memory.options.spectral.radial_bins);
     s.law = {p.mean, p.variance}, s.angular = p.angular;
     out.names[p.skill] = memory.name_of(p.skill);
-    out.skills[p.skill] = std::move(s);
+    out.stored[p.skill] = std::move(s);
   }
   return out;
 }
 
-// Analysis files hold per-skill tables `skill, mean, variance, radial, angular` and optionally `accuracy, entropy,
-// embedding`, with `sample.skill, sample.descriptor` for a bounded number of samples.
 SpectraFile from_analysis(const Safetensors& file, double floor) {
-  SpectraFile out{file.path, std::nullopt, {}, {}};
-  const auto options = file.metadata.find("options");
-  if (options != file.metadata.end())
-    out.options = resolve_options("sound", manifest_assignments(json::parse(options->second, nullptr, false),
+  SpectraFile out;
+  out.path = file.path, out.analysis = read_analysis_file(file);
+  if (!out.analysis->options.empty())
+    out.options = resolve_options("sound", manifest_assignments(json::parse(out.analysis->options, nullptr, false),
                                                                 file.path + " (metadata 'options')"));
-  const auto skill = load_index(file, "skill");
-  check(skill.dim() == 1, file.path, ": 'skill' must be [n]");
-  const int64_t n = skill.size(0);
-  const auto table = [&](const char* name, bool required, int64_t rank) {
-    if (!required && !file.find(name)) return torch::Tensor();
-    const auto tensor = load_real(file, name).to(at::kDouble);
-    check(tensor.dim() == rank && tensor.size(0) == n, file.path, ": '", name, "' has shape ",
-          shape_text(tensor.sizes()), " for ", n, " skills");
-    check(tensor.isfinite().all().item<bool>(), file.path, ": '", name, "' holds NaN or infinite values");
-    return tensor;
-  };
-  const auto mean = table("mean", true, 2), variance = table("variance", true, 2), radial = table("radial", true, 2),
-             angular = table("angular", true, 2);
-  const auto accuracy = table("accuracy", false, 1), entropy = table("entropy", false, 1),
-             embedding = table("embedding", false, 2);
-  check(mean.sizes() == variance.sizes() && variance.ge(0).all().item<bool>(), file.path,
-        ": 'variance' must be >= 0 and shaped as 'mean'");
-  check(radial.ge(0).all().item<bool>() && angular.ge(0).all().item<bool>(), file.path,
-        ": 'radial' and 'angular' must be >= 0");
-  for (int64_t i = 0; i < n; ++i) {
-    SkillSpectra s;
-    s.law = {row_of(mean, i), row_of(variance.clamp_min(std::max(floor, 0.0)), i)};
-    s.radial = row_of(radial, i), s.angular = row_of(angular, i);
-    if (accuracy.defined()) s.accuracy = accuracy[i].item<double>();
-    if (entropy.defined()) s.entropy = entropy[i].item<double>();
-    if (embedding.defined()) s.embedding = row_of(embedding, i);
-    const int64_t key = skill[i].item<int64_t>();
-    check(out.skills.emplace(key, std::move(s)).second, file.path, ": skill ", key, " stands twice");
-  }
-  if (!file.find("sample.skill") && !file.find("sample.descriptor")) return out;
-  const auto sample_skill = load_index(file, "sample.skill"),
-             samples = load_real(file, "sample.descriptor").to(at::kDouble);
-  check(sample_skill.dim() == 1 && samples.dim() == 2 && samples.size(0) == sample_skill.size(0) &&
-            samples.size(1) == mean.size(1),
-        file.path, ": sample.descriptor has shape ", shape_text(samples.sizes()), "; expected [", sample_skill.numel(),
-        ", ", mean.size(1), "]");
-  check(samples.isfinite().all().item<bool>(), file.path, ": sample.descriptor holds NaN or infinite values");
-  for (int64_t i = 0; i < samples.size(0); ++i) {
-    const auto found = out.skills.find(sample_skill[i].item<int64_t>());
-    if (found != out.skills.end()) found->second.samples.push_back(row_of(samples, i));
-  }
+  if (floor >= 0)
+    out.floor = floor;
+  else if (out.options)
+    out.floor = out.options->spectral.covariance_floor;
+  if (out.analysis->skill_names.empty()) return out;
+  for (const int64_t skill : out.analysis->skills()) out.names[skill] = out.analysis->skill_name(skill);
   return out;
 }
 
@@ -113,6 +78,61 @@ SpectraFile read_spectra(const std::string& path, double floor) {
 
 void check_comparable(const SpectraFile& a, const SpectraFile& b) {
   if (a.options && b.options) check_compatible(*a.options, *b.options, a.path);
+  for (const auto& [skill, name] : a.names) {
+    const auto other = b.names.find(skill);
+    if (other == b.names.end()) continue;
+    check(other->second == name, b.path, ": skill ", skill, " is '", printable(other->second), "', but '",
+          printable(name), "' in ", a.path, "; both need the same taxonomy and kind of prototypes");
+  }
+}
+
+std::set<int64_t> skills_of(const SpectraFile& file) {
+  if (file.analysis) return file.analysis->skills();
+  std::set<int64_t> out;
+  for (const auto& [skill, spectra] : file.stored) out.insert(skill);
+  return out;
+}
+
+// Tasks with samples of the skill in every analysis file among these; nothing where there is no such file.
+std::optional<std::set<std::string>> common_tasks(const std::vector<const SpectraFile*>& files, int64_t skill) {
+  std::optional<std::set<std::string>> out;
+  const AnalysisFile* first = nullptr;
+  for (const auto* file : files) {
+    if (!file->analysis) continue;
+    if (!first) {
+      first = &*file->analysis;
+      out = first->tasks(skill);
+      continue;
+    }
+    const auto both = shared_tasks(*first, *file->analysis, skill);
+    std::set<std::string> left;
+    std::set_intersection(out->begin(), out->end(), both.begin(), both.end(), std::inserter(left, left.end()));
+    out = left;
+  }
+  return out;
+}
+
+SkillSpectra spectra_of(const SpectraFile& file, int64_t skill, const std::optional<std::set<std::string>>& tasks) {
+  SkillSpectra out;
+  if (file.analysis) {
+    auto moments = file.analysis->moments(skill, *tasks);
+    out.law = {std::move(moments.mean), std::move(moments.variance)};
+    out.radial = std::move(moments.radial), out.angular = std::move(moments.angular);
+    out.embedding = std::move(moments.embedding);
+    out.accuracy = moments.accuracy, out.entropy = moments.entropy, out.count = moments.count;
+    const auto& samples = file.analysis->samples;
+    for (size_t i = 0; i < samples.descriptor.size(); ++i)
+      if (samples.skill[i] == skill && tasks->count(file.analysis->task_names[static_cast<size_t>(samples.task[i])]))
+        out.samples.push_back(samples.descriptor[i]);
+  } else {
+    out = file.stored.at(skill);
+  }
+  for (double& value : out.law.variance) {
+    value = std::max(value, file.floor);
+    check(value > 0, file.path, ": a variance of skill ", skill, " is 0; name the smallest one with --floor, as in ",
+          "--floor 1e-6");
+  }
+  return out;
 }
 
 json compare(const SkillSpectra& a, const SkillSpectra& b, const SkillSpectra& stored, double eta, double rho0) {
@@ -146,6 +166,16 @@ struct Arguments {
   double eta = 1, rho0 = 0.5, floor = -1;
 };
 
+// Why a skill of the first file cannot be compared; empty when it can.
+std::string obstacle(const std::vector<const SpectraFile*>& files, int64_t skill, const std::string& name) {
+  for (const auto* file : files)
+    if (skills_of(*file).count(skill) == 0)
+      return cat("skill ", printable(name), " is not in ", file->path, "; left out");
+  const auto tasks = common_tasks(files, skill);
+  if (tasks && tasks->empty()) return cat("skill ", printable(name), " has no task that both files measured; left out");
+  return "";
+}
+
 void run(const Arguments& arguments, const Common& common) {
   const auto a = read_spectra(arguments.a, arguments.floor), b = read_spectra(arguments.b, arguments.floor);
   check_comparable(a, b);
@@ -154,24 +184,29 @@ void run(const Arguments& arguments, const Common& common) {
   json skills = json::array();
   std::vector<std::string> left_out;
   std::vector<std::vector<std::string>> rows = {
-      {"skill", "L2", "JSD", "high-freq loss", "W2", "memory a", "b", "rho", "xi", "bound"}};
-  const auto shown = [](const json& value) { return value.is_null() ? "inf" : number(value.get<double>()); };
-  for (const auto& [key, old] : a.skills) {
-    const auto now = b.skills.find(key), kept = stored.skills.find(key);
-    if (now == b.skills.end() || kept == stored.skills.end()) {
-      left_out.push_back(cat("skill ", key, " is not in ", now == b.skills.end() ? b.path : stored.path, "; left out"));
+      {"skill", "samples", "L2", "JSD", "high-freq loss", "W2", "memory a", "b", "rho", "xi", "bound"}};
+  const auto shown = [](const json& value) {
+    return value.is_null() ? "inf" : fmt::format("{:.4g}", value.get<double>());
+  };
+  for (const int64_t key : skills_of(a)) {
+    const auto named = a.names.count(key) ? a.names.at(key) : b.names.count(key) ? b.names.at(key) : cat("skill", key);
+    if (const auto reason = obstacle({&a, &b, &stored}, key, named); !reason.empty()) {
+      left_out.push_back(reason);
       continue;
     }
-    json entry = compare(old, now->second, kept->second, arguments.eta, arguments.rho0);
-    const auto named = a.names.count(key) ? a.names.at(key) : b.names.count(key) ? b.names.at(key) : cat("skill", key);
+    const auto tasks = common_tasks({&a, &b, &stored}, key);
+    const auto old = spectra_of(a, key, tasks), now = spectra_of(b, key, tasks), kept = spectra_of(stored, key, tasks);
+    json entry = compare(old, now, kept, arguments.eta, arguments.rho0);
     entry["skill"] = key, entry["name"] = named;
+    if (old.count > 0) entry["tasks"] = *tasks, entry["samples"] = old.count;
     const auto& error = entry["memory_error"];
-    rows.push_back({printable(named), shown(entry["l2"]), shown(entry["jsd"]), shown(entry["high_frequency_loss"]),
-                    shown(entry["w2"]), shown(error["a"]), shown(error["b"]), shown(error["rho"]), shown(error["xi"]),
-                    shown(entry["bound"]["right"])});
+    rows.push_back({printable(named), old.count > 0 ? std::to_string(old.count) : "", shown(entry["l2"]),
+                    shown(entry["jsd"]), shown(entry["high_frequency_loss"]), shown(entry["w2"]), shown(error["a"]),
+                    shown(error["b"]), shown(error["rho"]), shown(error["xi"]), shown(entry["bound"]["right"])});
     skills.push_back(std::move(entry));
   }
-  check(!skills.empty(), arguments.a, " and ", arguments.b, " have no skill in common");
+  check(!skills.empty(), arguments.a, " and ", arguments.b, " have no skill in common",
+        left_out.empty() ? "" : cat(" (", left_out[0], ")"));
   for (const auto& line : left_out) log_warn(line);
   if (common.json)
     return print_json(
@@ -194,7 +229,7 @@ void add_drift_command(CLI::App& app, Common& common) {
   command->add_option("--rho0", arguments->rho0, "radius above which frequencies are high")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--floor", arguments->floor, "smallest variance (default: as the memory says)")
+  command->add_option("--floor", arguments->floor, "smallest variance (default: as the file's options say)")
       ->check(CLI::Range(0.0, 1e6));
   command->callback([arguments, &common] { run(*arguments, common); });
 }

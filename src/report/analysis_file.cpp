@@ -1,13 +1,11 @@
-// stages/AA/analysis.safetensors: spectra of the skills and example images with their attention.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
+// stages/AA/analysis.safetensors of a run: spectra of its skills and example images with their attention.
 #include <filesystem>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/text.h"
+#include "io/analysis_file.h"
+#include "io/number_table.h"
 #include "io/safetensors.h"
 #include "report/json_file.h"
 #include "report/run_files.h"
@@ -18,71 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-template <class T>
-void append_as_double(ByteSpan data, std::vector<double>& out) {
-  for (size_t at = 0; at + sizeof(T) <= data.size; at += sizeof(T)) {
-    T value;  // copied: nothing promises alignment
-    std::memcpy(&value, data.data + at, sizeof(T));
-    out.push_back(static_cast<double>(value));
-  }
-}
-
-struct Table {
-  std::vector<int64_t> shape;
-  std::vector<double> values;
-};
-
-Table read_table(const Safetensors& file, const std::string& name, size_t rank) {
-  const auto& view = file.at(name);
-  check(view.shape.size() == rank, file.path, ": '", name, "' has ", view.shape.size(), " dimensions, expected ", rank);
-  Table out{view.shape, {}};
-  switch (view.dtype) {
-    case Dtype::F32:
-      append_as_double<float>(view.data, out.values);
-      break;
-    case Dtype::F64:
-      append_as_double<double>(view.data, out.values);
-      break;
-    case Dtype::I64:
-      append_as_double<int64_t>(view.data, out.values);
-      break;
-    case Dtype::I32:
-      append_as_double<int32_t>(view.data, out.values);
-      break;
-    default:
-      fail(file.path, ": '", name, "' is ", dtype_name(view.dtype), "; expected F32, F64, I32 or I64");
-  }
-  for (double value : out.values) check(std::isfinite(value), file.path, ": '", name, "' holds NaN or infinite values");
-  return out;
-}
-
 json metadata_list(const Safetensors& file, const char* key) {
   const auto place = file.metadata.find(key);
   check(place != file.metadata.end(), file.path, ": metadata '", key, "' is missing");
   json list = json::parse(place->second, nullptr, false);
   check(list.is_array(), file.path, ": metadata '", key, "' is not a JSON list");
   return list;
-}
-
-std::vector<double> row_of(const Table& table, int64_t row) {
-  const auto begin = table.values.begin() + row * table.shape[1];
-  return {begin, begin + table.shape[1]};
-}
-
-void read_skills(const Safetensors& file, StageAnalysis& out) {
-  const auto skill = read_table(file, "skill", 1), count = read_table(file, "count", 1);
-  const auto radial = read_table(file, "radial", 2), angular = read_table(file, "angular", 2);
-  const json names = metadata_list(file, "skill_names");
-  const int64_t n = skill.shape[0];
-  check(count.shape[0] == n && radial.shape[0] == n && angular.shape[0] == n, file.path,
-        ": 'skill', 'count', 'radial' and 'angular' differ in length");
-  for (int64_t i = 0; i < n; ++i) {
-    const double index = skill.values[i];
-    check(index >= 0 && index < static_cast<double>(names.size()) && names[static_cast<size_t>(index)].is_string(),
-          file.path, ": skill ", index, " has no name in metadata 'skill_names'");
-    if (count.values[i] <= 0) continue;
-    out.skills.push_back({names[static_cast<size_t>(index)].get<std::string>(), row_of(radial, i), row_of(angular, i)});
-  }
 }
 
 void read_overlays(const Safetensors& file, StageAnalysis& out) {
@@ -136,7 +75,10 @@ StageAnalysis read_analysis(const Run& run, int64_t stage, bool with_overlays) {
   const auto file = read_safetensors(analysis_files(run).at(stage).string());
   StageAnalysis out;
   out.stage = stage;
-  read_skills(file, out);
+  if (pools_all_tasks(file))
+    verify_checksum(file);
+  else
+    out.spectra = read_analysis_file(file);
   if (with_overlays) read_overlays(file, out);
   return out;
 }

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "base/folders.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/run_files.h"
@@ -13,26 +15,33 @@
 namespace asr {
 namespace {
 
+// A skill as first learnt and after the last stage, on the samples that both stages measured.
 struct Course {
+  std::string skill;
   int64_t first_stage = 0, last_stage = 0;
-  SkillSpectrum first, last;
+  SpectraMoments first, last;
 };
-using Courses = std::vector<std::pair<std::string, Course>>;  // in the order in which the skills were met
 
-Course& course_of(Courses& courses, const std::string& skill) {
-  for (auto& [name, course] : courses)
-    if (name == skill) return course;
-  courses.emplace_back(skill, Course());
-  return courses.back().second;
-}
+struct Courses {
+  std::vector<Course> skills;  // in the order in which they were met
+  std::string problem;         // why there are none
+};
 
 Courses courses_of(const Run& run) {
+  std::vector<StageAnalysis> stages;
+  for (int64_t stage : analysed_stages(run)) stages.push_back(read_analysis(run, stage, false));
+  if (stages.empty()) return {{}, "it has no stages/*/analysis.safetensors."};
+  for (const auto& stage : stages)
+    if (!stage.spectra) return {{}, "its analysis files pool all tasks, as an older version wrote them; run it again."};
+  const auto& last = stages.back();
   Courses out;
-  for (int64_t stage : analysed_stages(run))
-    for (const auto& spectrum : read_analysis(run, stage, false).skills) {
-      auto& course = course_of(out, spectrum.name);
-      if (course.first.radial.empty()) course.first = spectrum, course.first_stage = stage;
-      course.last = spectrum, course.last_stage = stage;
+  std::set<int64_t> met;
+  for (const auto& stage : stages)
+    for (int64_t skill : stage.spectra->skills()) {
+      const auto tasks = shared_tasks(*stage.spectra, *last.spectra, skill);
+      if (tasks.empty() || !met.insert(skill).second) continue;
+      out.skills.push_back({stage.spectra->skill_name(skill), stage.stage, last.stage,
+                            stage.spectra->moments(skill, tasks), last.spectra->moments(skill, tasks)});
     }
   return out;
 }
@@ -55,8 +64,8 @@ void draw_half(Svg& svg, double left, const std::vector<double>& values, double 
   svg.polyline(points, css);
 }
 
-std::string panel(const std::string& skill, const Course& course, int style, double radial, double angular) {
-  Svg svg(190, 78, "Radial and angular spectrum of skill " + skill, 280);
+std::string panel(const Course& course, int style, double radial, double angular) {
+  Svg svg(190, 78, "Radial and angular spectrum of skill " + course.skill, 280);
   for (double left : {8.0, 102.0}) svg.line(left, 62, left + 80, 62, "axis");
   svg.text(48, 74, "frequency", "tick middle");
   svg.text(142, 74, "orientation", "tick middle");
@@ -70,7 +79,7 @@ std::string panel(const std::string& skill, const Course& course, int style, dou
       course.first_stage == course.last_stage
           ? fmt::format("stage {} only", course.first_stage)
           : fmt::format("stage {} → {}, drift {:.2g}", course.first_stage, course.last_stage, drift);
-  return "<figure><figcaption>" + escaped(skill) + "<br><small>" + note + "</small></figcaption>" + svg.done() +
+  return "<figure><figcaption>" + escaped(course.skill) + "<br><small>" + note + "</small></figcaption>" + svg.done() +
          "</figure>\n";
 }
 
@@ -87,24 +96,27 @@ std::string figure_spectra(const ComparisonTable& table) {
   const auto groups = styled_groups(table);
   for (const auto& [group, style] : groups) {
     all[group] = courses_of(first_run(*group));
-    for (const auto& [skill, course] : all[group]) {
+    for (const auto& course : all[group].skills) {
       radial = largest(course.last.radial, largest(course.first.radial, radial));
       angular = largest(course.last.angular, largest(course.first.angular, angular));
     }
   }
   std::string out =
-      "<p class=\"note\">Dashed: after the first stage that saw the skill. Solid: after the last stage. "
+      "<p class=\"note\">Dashed: after the first stage that saw the skill. Solid: after the last stage, on the same "
+      "samples (those of the tasks that the first one saw). "
       "Left the radial spectrum, from low to high frequency; right the angular one, over 180 degrees. "
       "Drift: Jensen-Shannon divergence of both together." +
       of_which_run(table) + "</p>\n";
   for (const auto& [group, style] : groups) {
-    if (all[group].empty()) {
-      out += missing("Not shown for " + group->label + ": it has no stages/*/analysis.safetensors.");
+    if (!all[group].problem.empty()) {
+      out += missing("Not shown for " + group->label + ": " + all[group].problem);
       continue;
     }
     out += "<details open><summary>" + escaped(group->label) + "</summary><div class=\"grid small\">\n";
-    for (const auto& [skill, course] : all[group]) out += panel(skill, course, style, radial, angular);
+    for (const auto& course : all[group].skills) out += panel(course, style, radial, angular);
     out += "</div></details>\n";
+    if (!path_exists(first_run(*group).folder + "/memory.safetensors"))
+      out += missing("No prototypes were measured for " + group->label + " (analysis.memory: no).");
   }
   return out;
 }

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "io/analysis_file.h"
 #include "report/run.h"
 
 namespace asr {
@@ -26,7 +28,7 @@ struct Predictions {
 };
 Predictions read_last_predictions(const Run& run);
 
-// What `stages/AA/analysis.safetensors` says of every skill, and its example images with attention.
+// What `stages/AA/analysis.safetensors` says of every skill and task, and its example images with attention.
 struct Overlay {
   std::string question, answer, prediction, task;
   std::vector<std::string> functional;
@@ -34,13 +36,9 @@ struct Overlay {
   std::vector<uint8_t> image;  // [height][width][3]
   std::vector<double> map;     // [map_height][map_width], >= 0
 };
-struct SkillSpectrum {
-  std::string name;
-  std::vector<double> radial, angular;
-};
 struct StageAnalysis {
   int64_t stage = 0;
-  std::vector<SkillSpectrum> skills;  // those with samples, in the order of the taxonomy
+  std::optional<AnalysisFile> spectra;  // none: an older version wrote the file and pooled all tasks in it
   std::vector<Overlay> overlays;
 };
 std::vector<int64_t> analysed_stages(const Run& run);  // ascending

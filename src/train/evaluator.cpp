@@ -6,6 +6,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/sha256.h"
+#include "io/analysis_file.h"
 #include "io/resample.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
@@ -183,48 +185,97 @@ std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& task
   return out;
 }
 
+namespace {
+
+// Rows of stages/AA/analysis.safetensors, one for every skill of every task.
+struct AnalysisTables {
+  std::vector<int64_t> skill, task, count, scored;
+  std::vector<double> accuracy;
+  std::vector<torch::Tensor> mean, variance, radial, angular, entropy, embedding;
+};
+
+AnalysisTables analysis_tables(const Pooled& pooled, const std::vector<AnalysedTask>& tasks) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> rows_of;  // by skill, then by task
+  for (size_t i = 0; i < pooled.skill.size(); ++i)
+    rows_of[{pooled.skill[i], pooled.task[i]}].push_back(static_cast<int64_t>(i));
+  std::vector<std::map<int64_t, SkillScore>> scores;
+  for (const auto& task : tasks) scores.push_back(skill_scores({task}));
+  AnalysisTables out;
+  for (const auto& [key, rows] : rows_of) {
+    const auto index = torch::tensor(rows, at::kLong);
+    const auto pick = [&](const torch::Tensor& t) { return t.to(at::kDouble).index_select(0, index); };
+    const auto& score = scores[static_cast<size_t>(key.second)].at(key.first);
+    out.skill.push_back(key.first);
+    out.task.push_back(key.second);
+    out.count.push_back(static_cast<int64_t>(rows.size()));
+    out.scored.push_back(score.samples);
+    out.accuracy.push_back(score.accuracy());
+    const auto phi = pick(pooled.m.descriptor);
+    out.mean.push_back(phi.mean(0));
+    out.variance.push_back(rows.size() > 1 ? phi.var(0, /*unbiased=*/true) : torch::zeros_like(out.mean.back()));
+    out.radial.push_back(pick(pooled.m.radial).mean(0));
+    out.angular.push_back(pick(pooled.m.angular).mean(0));
+    out.entropy.push_back(pick(pooled.m.entropy).mean());
+    out.embedding.push_back(pick(pooled.m.embedding).mean(0));
+  }
+  return out;
+}
+
+// The samples that were measured, so that a later comparison can see whether they are the same ones.
+std::string samples_hash(const SampleSet& set, int64_t samples) {
+  auto list = nlohmann::json::array();
+  for (int64_t i = 0; i < std::min(samples, set.size()); ++i) {
+    const auto& text = set.texts[static_cast<size_t>(i)];
+    list.push_back({text.id, text.question, text.answer});
+  }
+  const auto bytes = list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  Sha256 hash;
+  hash.update(bytes.data(), bytes.size());
+  return hash.hex();
+}
+
+}  // namespace
+
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
                     const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
                     const Team& team) {
   const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers, team);
   if (!team.leads()) return;
-  std::map<int64_t, std::vector<int64_t>> rows_of;
-  for (size_t i = 0; i < pooled.skill.size(); ++i) rows_of[pooled.skill[i]].push_back(static_cast<int64_t>(i));
-  const auto scores = skill_scores(tasks);
-  std::vector<int64_t> skills, counts;
-  std::vector<double> accuracy;
-  std::vector<torch::Tensor> mean, variance, radial, angular, entropy, embedding;
-  for (const auto& [skill, rows] : rows_of) {
-    const auto index = torch::tensor(rows, at::kLong);
-    const auto pick = [&](const torch::Tensor& t) { return t.to(at::kDouble).index_select(0, index); };
-    skills.push_back(skill), counts.push_back(static_cast<int64_t>(rows.size()));
-    const auto phi = pick(pooled.m.descriptor);
-    mean.push_back(phi.mean(0));
-    variance.push_back(rows.size() > 1 ? phi.var(0, /*unbiased=*/true) : torch::zeros_like(mean.back()));
-    radial.push_back(pick(pooled.m.radial).mean(0)), angular.push_back(pick(pooled.m.angular).mean(0));
-    entropy.push_back(pick(pooled.m.entropy).mean()), embedding.push_back(pick(pooled.m.embedding).mean(0));
-    accuracy.push_back(scores.at(skill).accuracy());
-  }
-  const auto single = [](const std::vector<torch::Tensor>& list) { return at::stack(list).to(at::kFloat); };
-  NamedTensors tensors = {{"skill", torch::tensor(skills, at::kLong)},
-                          {"count", torch::tensor(counts, at::kLong)},
-                          {"accuracy", torch::tensor(accuracy, at::kDouble).to(at::kFloat)},
-                          {"mean", single(mean)},
-                          {"variance", single(variance)},
-                          {"radial", single(radial)},
-                          {"angular", single(angular)},
-                          {"entropy", single(entropy)},
-                          {"embedding", single(embedding)},
-                          {"sample.skill", torch::tensor(pooled.skill, at::kLong)},
-                          {"sample.task", torch::tensor(pooled.task, at::kLong)},
+  const auto rows = analysis_tables(pooled, tasks);
+  const auto index = [](const std::vector<int64_t>& list) { return torch::tensor(list, at::kLong); };
+  // Moments in double, so that tasks can be pooled afterwards without loss; what is large or a sample's in single.
+  NamedTensors tensors = {{"skill", index(rows.skill)},
+                          {"task", index(rows.task)},
+                          {"count", index(rows.count)},
+                          {"scored", index(rows.scored)},
+                          {"accuracy", torch::tensor(rows.accuracy, at::kDouble)},
+                          {"mean", at::stack(rows.mean)},
+                          {"variance", at::stack(rows.variance)},
+                          {"radial", at::stack(rows.radial)},
+                          {"angular", at::stack(rows.angular)},
+                          {"entropy", at::stack(rows.entropy)},
+                          {"embedding", at::stack(rows.embedding).to(at::kFloat)},
+                          {"sample.skill", index(pooled.skill)},
+                          {"sample.task", index(pooled.task)},
                           {"sample.correct", torch::tensor(pooled.correct, at::kDouble).to(at::kFloat)},
                           {"sample.distance", torch::tensor(distances(pooled, memory), at::kDouble).to(at::kFloat)},
                           {"sample.descriptor", pooled.m.descriptor.to(at::kFloat)}};
   const auto pictures = add_overlays(pooled, tasks, samples, overlays, tensors);
+  auto names = nlohmann::json::array(), hashes = nlohmann::json::array();
+  for (const auto& task : tasks) {
+    names.push_back(task.name);
+    hashes.push_back(samples_hash(*task.set, samples));
+  }
+  const auto text = [](const nlohmann::json& value) {
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   save_tensors(path, tensors,
-               {{"skill_names", nlohmann::json(skill_names()).dump()},
+               {{"asr_analysis", kAnalysisFormat},
+                {"skill_names", text(skill_names())},
+                {"task_names", text(names)},
+                {"task_samples", text(hashes)},
                 {"options", memory.options.manifest().dump()},
-                {"overlay", pictures.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+                {"overlay", text(pictures)}});
 }
 
 }  // namespace asr

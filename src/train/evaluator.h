@@ -37,8 +37,8 @@ struct SkillScore {
 };
 std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks);
 
-// Spectra, accuracy and embeddings per skill, distances of samples to their prototypes, and a few attention maps with
-// their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task,
+// Spectra, accuracy and embeddings per skill and task, distances of samples to their prototypes, and a few attention
+// maps with their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task,
 // by all processes; the first one writes.
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
                     const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,

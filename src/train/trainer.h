@@ -80,6 +80,7 @@ class Trainer {
   void evaluate();
   void evaluate_novel(size_t position, const StreamTask& task);
   void log_skills(const std::vector<AnalysedTask>& analysed);
+  void write_memory(const std::string& folder);
   void write_results(bool complete);
   void save();
   void restore(const Checkpoint& checkpoint);

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "io/analysis_file.h"
+#include "metrics/skill_forgetting.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
 #include "train/kept_state.h"
@@ -26,23 +28,16 @@ std::string stage_folder(const std::string& folder, int stage) {
   return fmt::format("{}/stages/{:02d}", folder, stage);
 }
 
-Vector row_of(const torch::Tensor& table, int64_t row) {
-  const auto flat = table[row].to(at::kDouble).contiguous();
-  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
-}
-
-// JSD of radial and angular spectra per skill between two analysis files.
+// JSD of radial and angular spectra per skill between two analysis files, on the tasks that both measured.
 json skill_drift(const std::string& before, const std::string& after) {
-  const auto a = read_safetensors(before), b = read_safetensors(after);
-  const auto skill_a = load_index(a, "skill"), skill_b = load_index(b, "skill");
-  const auto radial_a = load_tensor(a, "radial"), radial_b = load_tensor(b, "radial");
-  const auto angular_a = load_tensor(a, "angular"), angular_b = load_tensor(b, "angular");
+  const auto a = read_analysis_file(before), b = read_analysis_file(after);
   json out = json::object();
-  for (int64_t i = 0; i < skill_a.numel(); ++i)
-    for (int64_t j = 0; j < skill_b.numel(); ++j)
-      if (skill_a[i].item<int64_t>() == skill_b[j].item<int64_t>())
-        out[skill_names()[static_cast<size_t>(skill_a[i].item<int64_t>())]] =
-            spectral_drift(row_of(radial_a, i), row_of(radial_b, j), row_of(angular_a, i), row_of(angular_b, j));
+  for (const int64_t skill : a.skills()) {
+    const auto tasks = shared_tasks(a, b, skill);
+    if (tasks.empty()) continue;
+    const auto old = a.moments(skill, tasks), now = b.moments(skill, tasks);
+    out[a.skill_name(skill)] = spectral_drift(old.radial, now.radial, old.angular, now.angular);
+  }
   return out;
 }
 
@@ -127,13 +122,20 @@ void Trainer::evaluate() {
   at_.rows.push_back(row);
   if (at_.stage > 0) {
     const auto folder = stage_folder(key_.folder, at_.stage);
-    if (team_.leads()) make_folders(folder), save_memory(folder + "/memory.safetensors", analysis_memory_);
+    if (team_.leads()) make_folders(folder);
+    write_memory(folder);
     write_analysis(folder + "/analysis.safetensors", model_, analysed, analysis_memory_, config_.run.analysis_samples,
                    config_.run.overlays, config_.run.tap_layers, team_);
     log_skills(analysed);
   }
   at_.eval_seconds += now() - start;
   write_results(false);
+}
+
+// Not with `analysis.memory: no` and a method that measures nothing.
+void Trainer::write_memory(const std::string& folder) {
+  if (team_.leads() && !analysis_memory_.prototypes.empty())
+    save_memory(folder + "/memory.safetensors", analysis_memory_);
 }
 
 void Trainer::evaluate_novel(size_t position, const StreamTask& task) {
@@ -153,24 +155,34 @@ void Trainer::evaluate_novel(size_t position, const StreamTask& task) {
   at_.novel.back().push_back(result);
 }
 
+namespace {
+
+SkillForgetting forgetting_of(const std::vector<std::optional<double>>& history) {
+  std::vector<double> accuracy;
+  for (const auto& value : history) accuracy.push_back(value.value_or(NAN));
+  return skill_forgetting(accuracy);
+}
+
+}  // namespace
+
 void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
-  json accuracy = json::object(), forgetting = json::object();
-  const auto scores = skill_scores(analysed);
-  for (const auto& [skill, score] : scores) {
+  json accuracy = json::object(), best = json::object(), step = json::object();
+  for (const auto& [skill, score] : skill_scores(analysed)) {
     const auto& name = skill_names()[static_cast<size_t>(skill)];
     auto& history = at_.skills[name];
-    double best = -1;
-    for (const auto& value : history)
-      if (value) best = std::max(best, *value);
     history.resize(static_cast<size_t>(at_.stage) - 1);
     history.push_back(score.accuracy() * 100);
     accuracy[name] = *history.back();
-    if (best >= 0) forgetting[name] = best - *history.back();
+    const auto forgetting = forgetting_of(history);
+    if (std::isnan(forgetting.best)) continue;
+    best[name] = forgetting.best;
+    step[name] = forgetting.step;
   }
   json line = {{"stage", at_.stage},
                {"scores", at_.rows.back()},
                {"skill_accuracy", accuracy},
-               {"skill_forgetting", forgetting}};
+               {"skill_forgetting", best},
+               {"skill_forgetting_step", step}};
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
   if (at_.stage > 1 && team_.leads()) line["skill_drift"] = skill_drift(before, after);
@@ -237,19 +249,14 @@ json skill_table(const std::map<std::string, std::vector<std::optional<double>>>
   json out = json::array();
   for (const auto& [name, history] : skills) {
     json accuracy = json::array();
-    double best = NAN, cumulative = 0, previous = NAN, best_before = NAN;
-    for (const auto& value : history) {
-      accuracy.push_back(value ? json(*value) : json());
-      if (!value) continue;
-      best_before = best;
-      if (!std::isnan(previous)) cumulative += std::max(0.0, previous - *value);
-      best = std::isnan(best) ? *value : std::max(best, *value), previous = *value;
-    }
+    for (const auto& value : history) accuracy.push_back(value ? json(*value) : json());
+    const auto forgetting = forgetting_of(history);
     out.push_back({{"name", name},
                    {"index", skill_index(name)},
                    {"accuracy", accuracy},
-                   {"forgetting_best", number_or_null(best_before - previous)},
-                   {"forgetting_cumulative", cumulative}});
+                   {"forgetting_best", number_or_null(forgetting.best)},
+                   {"forgetting_step", number_or_null(forgetting.step)},
+                   {"forgetting_cumulative", forgetting.cumulative}});
   }
   return out;
 }
@@ -293,7 +300,7 @@ void Trainer::write_results(bool complete) {
       {"skills", skill_table(at_.skills)},
       {"complete", complete}};
   if (complete) {
-    save_memory(key_.folder + "/memory.safetensors", analysis_memory_);
+    write_memory(key_.folder);
     const auto& run = config_.run;
     save_adapter(key_.folder + "/adapter", parameters_,
                  {run.lora_rank, run.lora_alpha, run.lora_dropout, model_.name()});

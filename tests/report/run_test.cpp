@@ -163,21 +163,24 @@ TEST_F(Runs, AnalysisOfAStage) {
   const auto run = load_runs({folder.path()}).runs[0];
   EXPECT_EQ(analysed_stages(run), (std::vector<int64_t>{1, 2, 3}));
   const auto analysis = read_analysis(run, 2, true);
-  ASSERT_EQ(analysis.skills.size(), 2u);
-  EXPECT_EQ(analysis.skills[1].name, "color");
-  EXPECT_EQ(analysis.skills[1].radial.size(), 8u);
+  ASSERT_TRUE(analysis.spectra);
+  EXPECT_EQ(analysis.spectra->skills(), (std::set<int64_t>{0, 1}));
+  EXPECT_EQ(analysis.spectra->skill_name(1), "color");
+  EXPECT_EQ(analysis.spectra->moments(1, {"color"}).radial.size(), 8u);
   ASSERT_EQ(analysis.overlays.size(), 2u);
   EXPECT_EQ(analysis.overlays[0].image.size(), 16u * 16 * 3);
   EXPECT_EQ(analysis.overlays[0].map.size(), 64u);
   const std::string path = folder_of_run + "/stages/02/analysis.safetensors";
   TensorList tensors;
   tensors.add<int64_t>("skill", Dtype::I64, {1}, {9});
+  tensors.add<int64_t>("task", Dtype::I64, {1}, {0});
   tensors.add<int64_t>("count", Dtype::I64, {1}, {9});
-  tensors.add<float>("radial", Dtype::F32, {1, 1}, {1});
-  tensors.add<float>("angular", Dtype::F32, {1, 1}, {1});
-  write_safetensors(path, tensors.views(), {{"skill_names", "[\"count\"]"}});
+  for (const char* name : {"mean", "variance", "radial", "angular"}) tensors.add<float>(name, Dtype::F32, {1, 1}, {1});
+  std::map<std::string, std::string> metadata = {{"skill_names", "[\"count\"]"}, {"task_names", "[\"count\"]"}};
+  write_safetensors(path, tensors.views(), metadata);
   EXPECT_CONTAINS(error_of([&] { read_analysis(run, 2, true); }), "skill 9 has no name");
-  write_safetensors(path, tensors.views(), {});
+  metadata.erase("skill_names");
+  write_safetensors(path, tensors.views(), metadata);
   EXPECT_CONTAINS(error_of([&] { read_analysis(run, 2, true); }), "metadata 'skill_names' is missing");
 }
 

@@ -11,6 +11,7 @@
 #include "io/safetensors.h"
 #include "metrics/score_matrix.h"
 #include "tests/support/files.h"
+#include "tests/support/tensor_list.h"
 
 namespace asr {
 
@@ -85,6 +86,7 @@ inline nlohmann::json fabricated_skills(const FabricatedRun& run) {
                       {"index", b},
                       {"accuracy", accuracy},
                       {"forgetting_best", 0.1},
+                      {"forgetting_step", 0.1},
                       {"forgetting_cumulative", 0.1}});
   }
   return skills;
@@ -155,25 +157,6 @@ inline void write_log(const std::string& folder, const FabricatedRun& run) {
   write_text(folder + "/log.jsonl", text);
 }
 
-// Owns the bytes that its views point to.
-class TensorList {
- public:
-  template <class T>
-  void add(const std::string& name, Dtype dtype, const std::vector<int64_t>& shape, const std::vector<T>& values) {
-    buffers_.emplace_back(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-    views_.push_back({name, dtype, shape, {}});
-  }
-  std::vector<TensorView> views() {
-    for (size_t i = 0; i < views_.size(); ++i)
-      views_[i].data = {reinterpret_cast<const uint8_t*>(buffers_[i].data()), buffers_[i].size()};
-    return views_;
-  }
-
- private:
-  std::vector<std::string> buffers_;
-  std::vector<TensorView> views_;
-};
-
 // A bump that wanders with the stage, so that first and last spectra differ.
 inline std::vector<float> fabricated_spectra(size_t skills, size_t stage, double drift, uint64_t key) {
   std::vector<float> out;
@@ -237,15 +220,28 @@ inline void write_analysis(const std::string& folder, const FabricatedRun& run) 
     for (size_t s = 0; s < k; ++s)
       skill.push_back(static_cast<int64_t>(s)), accuracy.push_back(static_cast<float>(run.rows[a - 1][s] / 100));
     const double drift = run.method == "asr" ? 0.05 : 0.25;
+    // Every task asks for one skill, which bears its name.
     tensors.add("skill", Dtype::I64, shape, skill);
+    tensors.add("task", Dtype::I64, shape, skill);
     tensors.add("count", Dtype::I64, shape, count);
     tensors.add("accuracy", Dtype::F32, shape, accuracy);
+    tensors.add("mean", Dtype::F32, table, std::vector<float>(8 * k, 0.5f));
+    tensors.add("variance", Dtype::F32, table, std::vector<float>(8 * k, 0.1f));
     tensors.add("radial", Dtype::F32, table, fabricated_spectra(k, a, drift, 1));
     tensors.add("angular", Dtype::F32, table, fabricated_spectra(k, a, drift, 2));
-    std::map<std::string, std::string> metadata = {{"skill_names", nlohmann::json(run.tasks).dump()}};
+    const auto names = nlohmann::json(run.tasks).dump();
+    std::map<std::string, std::string> metadata = {
+        {"asr_analysis", "2"}, {"skill_names", names}, {"task_names", names}};
     write_overlays(tensors, metadata, run);
     write_safetensors(place + "/analysis.safetensors", tensors.views(), metadata);
   }
+}
+
+// The prototypes' names alone: no report reads more of them.
+inline void write_memory(const std::string& folder) {
+  TensorList tensors;
+  tensors.add<int64_t>("skill", Dtype::I64, {1}, {0});
+  write_safetensors(folder + "/memory.safetensors", tensors.views(), {});
 }
 
 // Writes the method folder under `out` and returns its path.
@@ -276,6 +272,7 @@ inline std::string write_run(const std::string& out, const FabricatedRun& run) {
   if (run.log) write_log(folder, run);
   if (run.predictions) write_predictions(folder, run);
   if (run.analysis) write_analysis(folder, run);
+  if (run.analysis) write_memory(folder);
   return folder;
 }
 
