@@ -49,7 +49,7 @@ TEST_F(SkillFigures, ATaskThatCameLaterIsNoDrift) {
   const auto html = draw(figure_spectra);
   EXPECT_CONTAINS(html, "stage 1 → 3, drift 0<");
   write_stage(3, {3, 5, 7});
-  EXPECT_CONTAINS(draw(figure_spectra), "stage 1 → 3, drift 1.4<") << "two times log 2: disjoint spectra";
+  EXPECT_CONTAINS(draw(figure_spectra), "stage 1 → 3, drift 1.4<");  // disjoint spectra: two times log 2
 }
 
 TEST_F(SkillFigures, FilesOfOlderVersionsAreNotCompared) {
@@ -65,9 +65,9 @@ TEST_F(SkillFigures, ARunWithoutPrototypesSaysSo) {
 
 TEST_F(SkillFigures, ForgettingInThreeForms) {
   const auto html = draw(figure_skill_accuracy);
-  // 0.5, 0.4, 0.45 of the first task: 0.05 below the best, nothing in the last step, 0.1 in all.
-  EXPECT_CONTAINS(html, "<td>count</td><td>0.05</td><td>0.00</td><td>0.10</td>");
-  EXPECT_CONTAINS(html, "<td>color</td><td>0.10</td><td>0.10</td><td>0.10</td>");
+  // 50, 40, 45 of the first task: 5 below the best, nothing in the last step, 10 in all.
+  EXPECT_CONTAINS(html, "<td>count</td><td>5.00</td><td>0.00</td><td>10.00</td>");
+  EXPECT_CONTAINS(html, "<td>color</td><td>10.00</td><td>10.00</td><td>10.00</td>");
   EXPECT_EQ(html.find("<td>read</td>"), std::string::npos) << "seen in the last stage alone";
 }
 
