@@ -1,6 +1,8 @@
 #include "io/byte_source.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -18,12 +20,16 @@ gzFile handle(void* file) {
 }  // namespace
 
 ByteSource::ByteSource(const std::string& path) : path_(path) {
-  struct stat info;
-  const bool found = stat(path.c_str(), &info) == 0;
-  check(found, path, ": ", std::strerror(errno));
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not block
+  const int reason = errno;
+  check(file >= 0, path, ": ", std::strerror(reason));
+  struct stat info = {};
+  const bool known = fstat(file, &info) == 0;
+  if (known && S_ISREG(info.st_mode)) file_ = gzdopen(file, "rb");
+  if (!file_) ::close(file);
   check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
-  file_ = gzopen(path.c_str(), "rb");
-  check(file_ != nullptr, path, ": cannot be opened; check its permissions");
+  check(known && S_ISREG(info.st_mode), path, ": is not a regular file");
+  if (!file_) fail_system(path, ": cannot be opened for want of memory");
   gzbuffer(handle(file_), 1 << 17);
 }
 

@@ -54,11 +54,16 @@ void check_dimensions(int64_t height, int64_t width, const std::string& path, co
         " pixels a side); scale it down first");
 }
 
-Image8 decode_image(ByteSpan bytes, const std::string& path, const ImageLimits& limits) {
+ImageFormat image_format(ByteSpan bytes, const std::string& path) {
   check(bytes.size > 0, path, ": the file is empty; JPEG or PNG expected");
-  if (starts_with(bytes, "\x89PNG\r\n\x1a\n", 8)) return upright(decode_png(bytes, path, limits));
-  if (starts_with(bytes, "\xff\xd8", 2)) return upright(decode_jpeg(bytes, path, limits));
+  if (starts_with(bytes, "\x89PNG\r\n\x1a\n", 8)) return ImageFormat::png;
+  if (starts_with(bytes, "\xff\xd8", 2)) return ImageFormat::jpeg;
   fail(path, ": ", foreign_format(bytes), "; convert it to JPEG or PNG");
+}
+
+Image8 decode_image(ByteSpan bytes, const std::string& path, const ImageLimits& limits) {
+  const bool png = image_format(bytes, path) == ImageFormat::png;
+  return upright(png ? decode_png(bytes, path, limits) : decode_jpeg(bytes, path, limits));
 }
 
 Image8 read_image(const std::string& path, const ImageLimits& limits) {

@@ -26,4 +26,8 @@ struct ImageLimits {
 Image8 decode_image(ByteSpan bytes, const std::string& path, const ImageLimits& limits = {});
 Image8 read_image(const std::string& path, const ImageLimits& limits = {});
 
+// "" where the file begins as a JPEG or PNG of bearable size, else why not; nothing is decoded, so that damage
+// behind the header is not seen.
+std::string image_header_problem(const std::string& path, const ImageLimits& limits = {});
+
 }  // namespace asr

@@ -13,6 +13,10 @@ struct DecodedImage {
 DecodedImage decode_png(ByteSpan bytes, const std::string& path, const ImageLimits& limits);
 DecodedImage decode_jpeg(ByteSpan bytes, const std::string& path, const ImageLimits& limits);
 
+// By the first bytes of a file; another format is an error that names it.
+enum class ImageFormat { jpeg, png };
+ImageFormat image_format(ByteSpan bytes, const std::string& path);
+
 // An error unless the image has pixels and keeps within the limits.
 void check_dimensions(int64_t height, int64_t width, const std::string& path, const ImageLimits& limits);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -14,6 +15,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestLine = size_t(1) << 26;   // bytes; a row with a picture inside would be longer
 constexpr size_t kLongestField = size_t(1) << 20;  // a quote that is never closed must not swallow the file
+constexpr size_t kMostColumns = 4096;
 constexpr size_t kLongestSniff = size_t(1) << 20;  // bytes of a first line that may be the first of many
 constexpr size_t kDeepest = 500;                   // nested lists; copying and writing a record recurse
 constexpr size_t kBetweenReports = 4096;           // records
@@ -204,6 +206,9 @@ bool read_csv_row(CharacterSource& source, std::vector<std::string>& fields, siz
     const char c = source.peek();
     source.next();
     if (!begun) first_line = source.line(), begun = true;
+    if (fields.back().size() > kLongestField)
+      fail(source.bytes().path(), ":", first_line, ": field ", fields.size(), " is longer than ", kLongestField,
+           " bytes", quoted ? "; is a closing quote missing?" : "");
     auto& field = fields.back();
     if (quoted) {
       if (c == '"' && !source.at_end() && source.peek() == '"')
@@ -212,11 +217,11 @@ bool read_csv_row(CharacterSource& source, std::vector<std::string>& fields, siz
         quoted = false, was_quoted = true;
       else
         field += c;
-      check(field.size() <= kLongestField, source.bytes().path(), ":", first_line, ": a quoted field is longer than ",
-            kLongestField, " bytes; is a closing quote missing?");
     } else if (c == '\n') {
       break;
     } else if (c == ',') {
+      if (fields.size() == kMostColumns)
+        fail(source.bytes().path(), ":", first_line, ": has more than ", kMostColumns, " columns");
       fields.emplace_back(), was_quoted = false;
     } else if (c == '"' && field.empty() && !was_quoted) {
       quoted = true;
@@ -241,13 +246,12 @@ void read_csv(Lines& lines) {
   while (names.empty() && read_csv_row(lines.source, fields, line, why))
     if (!is_blank(fields)) names = fields;
   check(!names.empty() && why.empty(), path, ": has no header line");
+  std::unordered_set<std::string> known;
   for (size_t i = 0; i < names.size(); ++i) {
     names[i] = trimmed(names[i]);
     if (names[i].empty()) names[i] = cat("column ", i + 1);
     check(is_utf8(names[i]), path, ":", line, ": the header is not UTF-8");
-    check(std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) ==
-              names.begin() + static_cast<std::ptrdiff_t>(i),
-          path, ":", line, ": column '", printable(names[i]), "' stands twice");
+    check(known.insert(names[i]).second, path, ":", line, ": column '", printable(names[i]), "' stands twice");
   }
   while (read_csv_row(lines.source, fields, line, why)) {
     if (is_blank(fields)) continue;
