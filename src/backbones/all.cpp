@@ -3,6 +3,7 @@
 
 #include "backbones/model_folder.h"
 #include "backbones/tiny.h"
+#include "base/assets.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -24,6 +25,7 @@ const std::vector<BackboneInfo>& backbone_infos() {
 }
 
 std::unique_ptr<Backbone> load_backbone(const std::string& path) {
+  check_model_path(path);
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return TinyBackbone::load(path);
   const auto folder = read_model_folder(path);

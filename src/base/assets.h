@@ -9,4 +9,8 @@ namespace asr {
 // executable's folder, or in ./assets. An error lists the places.
 std::string find_asset(const std::string& name);
 
+// An error unless `path` exists. Nothing is ever downloaded, so a name of the Hugging Face hub gets the command that
+// fetches its folder.
+void check_model_path(const std::string& path);
+
 }  // namespace asr

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -71,6 +72,7 @@ std::unique_ptr<ImageProcessor> make_image_processor(const json& config, const s
 }
 
 std::unique_ptr<ImageProcessor> load_image_processor(const std::string& model_folder) {
+  check_model_path(model_folder);
   const std::string model = model_folder + "/config.json";
   if (path_exists(model)) {
     const json config = read_config(model);

@@ -24,7 +24,7 @@ TEST(TokenizeCommand, LinesThereAndBack) {
 TEST(TokenizeCommand, BadInput) {
   const TemporaryFolder folder;
   expect_refused({"tokenize", "--model", folder.path()}, "neither tokenizer.json nor tokenizer.model");
-  expect_refused({"tokenize", "--model", folder / "none"}, "not a folder");
+  expect_refused({"tokenize", "--model", folder / "none"}, "no such folder");
   write_text(folder / "tokenizer.json", byte_level_json({}).dump());
   write_text(folder / "ids", "97 x\n");
   const auto outcome = run_program({"tokenize", "--model", folder.path(), "--decode"}, folder / "ids");

@@ -342,7 +342,7 @@ TEST(Tokenizers, AnyBytesGiveTokensWithinTheText) {
 
 TEST(LoadTokenizer, FromAFolder) {
   const TemporaryFolder folder;
-  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder / "none"); }), "not a folder");
+  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder / "none"); }), "no such folder");
   EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder.path()); }), "neither tokenizer.json nor tokenizer.model");
   write_text(folder / "tokenizer.model", sentencepiece_bytes(llama_pieces({kMark, "a"}), true));
   write_text(folder / "added_tokens.json", R"({"<image>": 400})");

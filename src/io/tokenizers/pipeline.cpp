@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -133,7 +134,9 @@ std::optional<int64_t> PipelineTokenizer::find(const std::string& piece) const {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model_dir) {
-  check(fs::is_directory(model_dir), model_dir, ": not a folder; --model wants the folder of a checkpoint");
+  check_model_path(model_dir);
+  std::error_code error;
+  check(fs::is_directory(model_dir, error), model_dir, ": not a folder; --model wants the folder of a checkpoint");
   const auto json_path = model_dir + "/tokenizer.json", model_path = model_dir + "/tokenizer.model";
   const auto vocabulary_path = model_dir + "/vocab.json", merges_path = model_dir + "/merges.txt";
   const bool has_json = path_exists(json_path), has_model = path_exists(model_path);
