@@ -58,11 +58,19 @@ void add_prepare_command(CLI::App& app, Common& common) {
   auto name = std::make_shared<std::string>();
   command->add_option("STREAM", *name, "vqav2-10 | vqacl | clt-vqa | coin | ucit | manifest, with :VARIANT")
       ->required();
-  command->add_option("--source", options->source, "folder with the official files, plain or .gz")->required();
+  command
+      ->add_option("--source", options->source,
+                   "folder with the official files, plain or .gz; of manifest also one file")
+      ->required();
   command->add_option("-o,--output", options->output, "folder to write into; created if absent")->required();
   command->add_option("--images", options->images, "folder of the images (default: the source)");
   command->add_flag_callback(
       "--no-images", [options] { options->check_images = false; }, "do not look whether the images are there");
+  command->add_flag("--trust-pictures", options->trust_pictures,
+                    "look whether the images are there, but do not open them");
+  command->add_flag("--text-only", options->text_only, "rows without a picture are meant; else they are refused");
+  command->add_option("--task-field", options->task_field,
+                      "manifest: member of the rows that names their task (default: a file is a task)");
   command->add_flag("--skip-bad", options->skip_bad, "count and list bad rows instead of ending at the first");
   command->add_flag("--strict", options->strict, "counts that differ from the published ones are an error");
   command->add_flag("--native", options->native,

@@ -8,6 +8,9 @@
 #include "base/folders.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "io/record_file.h"
+#include "streams/members.h"
+#include "streams/row_file.h"
 
 namespace asr {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+constexpr int64_t kMostAnswerTokens = 100'000;
 constexpr const char* kSplits[kSplitCount] = {"train", "val", "test", "tune", "novel"};
 
 DataSplit split_of(const std::string& name, const std::string& place) {
@@ -23,25 +27,13 @@ DataSplit split_of(const std::string& name, const std::string& place) {
   fail(place, ": split '", printable(name), "' is unknown", did_you_mean(name, {kSplits, kSplits + kSplitCount}));
 }
 
-std::string text_member(const json& object, const char* name, const std::string& fallback, const std::string& place) {
-  if (!object.contains(name)) return fallback;
-  check(object[name].is_string(), place, ": '", name, "' is no text");
-  return object[name].get<std::string>();
-}
-
-int64_t count_member(const json& object, const char* name, int64_t fallback, const std::string& place) {
-  if (!object.contains(name)) return fallback;
-  check(object[name].is_number_integer() && object[name].get<int64_t>() >= 0, place, ": '", name, "' is no count");
-  return object[name].get<int64_t>();
-}
-
 ManifestFile read_file_entry(const json& entry, const std::string& folder, const std::string& place) {
   ManifestFile out;
   const bool plain = entry.is_string();
   check(plain || (entry.is_object() && entry.contains("path")), place, ": is neither a path nor an object with one");
   const auto path = plain ? entry.get<std::string>() : text_member(entry, "path", "", place);
   check(!path.empty(), place, ": the path is empty");
-  out.path = image_path(folder, path);
+  out.path = image_path(folder, clean_path(path, place));
   if (plain) return out;
   out.sha256 = text_member(entry, "sha256", "", place);
   out.rows = count_member(entry, "rows", -1, place), out.bytes = count_member(entry, "bytes", -1, place);
@@ -69,7 +61,9 @@ ManifestTask read_task(const json& entry, const json& top, const std::string& fo
   task.metric = text_member(entry, "metric", text_member(top, "metric", task.metric, place), place);
   const auto all_tasks = count_member(top, "answer_tokens", task.answer_tokens, place);
   task.answer_tokens = count_member(entry, "answer_tokens", all_tasks, place);
-  check(task.answer_tokens > 0, place, ": 'answer_tokens' must be above 0");
+  check(task.answer_tokens > 0 && task.answer_tokens <= kMostAnswerTokens, place, ": 'answer_tokens' is outside 1..",
+        kMostAnswerTokens);
+  task.text_only = truth_member(entry, "text_only", truth_member(top, "text_only", false, place), place);
   check(entry.contains("files") && entry["files"].is_object(), place, ": needs 'files', an object of split and path");
   for (const auto& [split, file] : entry["files"].items())
     task.files[split_of(split, place)] = read_file_entry(file, folder, cat(place, ", file ", printable(split)));
@@ -77,42 +71,59 @@ ManifestTask read_task(const json& entry, const json& top, const std::string& fo
   return task;
 }
 
+// "colors.val.json" is the task colors and the split val; without a split it is for training.
+bool task_and_split(const fs::path& file, std::string& name, DataSplit& split) {
+  if (file.extension() != ".jsonl" && file.extension() != ".json") return false;
+  name = file.stem().string(), split = DataSplit::train;
+  for (int i = 0; i < kSplitCount; ++i) {
+    const auto end = std::string(".") + kSplits[i];
+    if (name.size() <= end.size() || !ends_with(name, end)) continue;
+    name.resize(name.size() - end.size()), split = static_cast<DataSplit>(i);
+    break;
+  }
+  return true;
+}
+
+// NAME.SPLIT.jsonl, NAME.SPLIT.json or either without a split, in the order of names; `top` says what holds for all.
+void read_names(const json& top, const std::string& place, Manifest& out) {
+  std::map<std::string, json> files;
+  std::string parquet;
+  for (const auto& entry : list_folder(out.folder)) {
+    std::string name;
+    auto split = DataSplit::train;
+    if (ends_with(entry, ".parquet")) parquet = out.folder + "/" + entry;
+    if (entry == "stream.json" || !task_and_split(entry, name, split)) continue;
+    check(entry != "progress.json", out.folder,
+          ": is a preparation that was not finished; the same 'asr prepare' goes on");
+    auto& task = files[name];
+    check(!task.contains(split_name(split)), out.folder, ": task '", printable(name), "' has two files for ",
+          split_name(split));
+    task[split_name(split)] = entry;
+  }
+  check(!files.empty() || parquet.empty(), parquet_advice(parquet));
+  check(!files.empty(), out.folder,
+        ": holds no stream.json and no *.jsonl or *.json files of rows; see docs/streams.md");
+  for (const auto& [name, task] : files)
+    out.tasks.push_back(
+        read_task({{"name", name}, {"files", task}}, top, out.folder, cat(place, ": task ", printable(name))));
+}
+
 void read_index(const json& top, const std::string& path, Manifest& out) {
-  check(top.is_object() && top.contains("tasks") && top["tasks"].is_array(), path, ": needs 'tasks', a list");
+  check(top.is_object(), path, ": is no JSON object");
+  check(!top.contains("tasks") || top["tasks"].is_array(), path, ": 'tasks' is no list");
+  check(top.contains("tasks") || !top.contains("format"), path, ": needs 'tasks', a list");
   if (top.contains("format"))
     check(top["format"].is_number_integer() && top["format"].get<int64_t>() == kManifestFormat, path, ": has format ",
-          top["format"].dump(), ", but this version reads ", kManifestFormat, "; prepare the stream again");
+          printable(top["format"].dump()), ", but this version reads ", kManifestFormat, "; prepare the stream again");
   out.stream = text_member(top, "stream", "manifest", path), out.variant = text_member(top, "variant", "", path);
-  out.images = image_path(out.folder, text_member(top, "images", ".", path));
+  const auto images = clean_path(text_member(top, "images", ".", path), path);
+  out.images = images == "." ? out.folder : image_path(out.folder, images);
   out.frames = count_member(top, "frames", out.frames, path);
   check(out.frames >= 1 && out.frames <= 64, path, ": 'frames' is outside 1..64");
   out.prepared = top.contains("format");
+  if (!top.contains("tasks")) return read_names(top, path, out);
   for (size_t i = 0; i < top["tasks"].size(); ++i)
     out.tasks.push_back(read_task(top["tasks"][i], top, out.folder, cat(path, ": task ", i + 1)));
-}
-
-// NAME.SPLIT.jsonl or NAME.jsonl, in the order of names.
-void read_names(Manifest& out) {
-  out.stream = "manifest", out.images = out.folder;
-  std::map<std::string, ManifestTask> tasks;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(out.folder, error)) {
-    if (entry.path().extension() != ".jsonl") continue;
-    auto name = entry.path().stem().string();
-    auto split = DataSplit::train;
-    for (int i = 0; i < kSplitCount; ++i) {
-      const auto end = std::string(".") + kSplits[i];
-      if (name.size() <= end.size() || name.compare(name.size() - end.size(), end.size(), end) != 0) continue;
-      name.resize(name.size() - end.size()), split = static_cast<DataSplit>(i);
-      break;
-    }
-    auto& task = tasks[name];
-    task.name = name;
-    check(task.files.emplace(split, ManifestFile{entry.path().string(), "", -1, -1, FileShare::all}).second, out.folder,
-          ": task '", printable(name), "' has two files for ", split_name(split));
-  }
-  check(!tasks.empty(), out.folder, ": holds neither stream.json nor *.jsonl files; see docs/streams.md");
-  for (auto& [name, task] : tasks) out.tasks.push_back(std::move(task));
 }
 
 }  // namespace
@@ -121,15 +132,87 @@ const char* split_name(DataSplit split) {
   return kSplits[static_cast<int>(split)];
 }
 
-bool share_holds(FileShare share, const std::string& image, const std::string& id) {
-  if (share == FileShare::all) return true;
+uint64_t share_key(const std::string& image, const std::string& id) {
   uint64_t hash = 0;
   for (const unsigned char c : image.empty() ? id : image) hash = Random::mix(hash * 31 + c);
-  return (hash % 5 == 0) == (share == FileShare::val);
+  return hash;
+}
+
+void ShareRule::see(uint64_t key) {
+  several_ = several_ || (seen_ && key != smallest_);
+  smallest_ = seen_ ? std::min(smallest_, key) : key;
+  seen_ = true, fifth_ = fifth_ || key % 5 == 0;
+}
+
+bool ShareRule::holds(FileShare share, uint64_t key) const {
+  if (share == FileShare::all) return true;
+  const bool plain = !several_ || fifth_;
+  return (plain ? key % 5 == 0 : key == smallest_) == (share == FileShare::val);
 }
 
 std::string image_path(const std::string& root, const std::string& image) {
   return !image.empty() && image[0] == '/' ? image : root + "/" + image;
+}
+
+std::string parquet_advice(const std::string& path) {
+  const auto name = path.substr(0, path.size() - std::min(path.size(), std::string(".parquet").size()));
+  return cat(path, ": parquet is not read; convert it: python3 -c \"import pandas; pandas.read_parquet('", path,
+             "').to_json('", name, ".jsonl', orient='records', lines=True)\"");
+}
+
+namespace {
+
+// Larger files have images enough.
+constexpr int64_t kSmallFile = 1 << 20;
+
+ShareRule rule_of(const std::string& path) {
+  ShareRule out;
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (error || static_cast<int64_t>(bytes) > kSmallFile) return out;
+  std::vector<SampleRow> rows;
+  try {
+    read_records(
+        path,
+        [&](const FileRecord& record) {
+          if (read_rows(record.value, fallback_id(path, record.number), rows).empty())
+            out.see(share_key(rows[0].image, rows[0].id));
+        },
+        [](size_t, size_t, const std::string&) {});
+  } catch (const Error&) {  // whoever reads the rows says it
+  }
+  return out;
+}
+
+// Every task has rows to train on; without a file for val they are shared out.
+void complete_tasks(Manifest& out) {
+  check(!out.tasks.empty(), out.folder, ": has no tasks");
+  for (auto& task : out.tasks) {
+    const auto train = task.files.find(DataSplit::train);
+    check(train != task.files.end(), out.folder, ": task '", printable(task.name), "' has no training file");
+    if (task.files.count(DataSplit::val) || out.prepared) continue;
+    train->second.rule = rule_of(train->second.path);
+    auto val = train->second;
+    train->second.share = FileShare::train, val.share = FileShare::val;
+    task.files[DataSplit::val] = val;
+  }
+}
+
+}  // namespace
+
+Manifest file_manifest(const std::string& path) {
+  check(!ends_with(path, ".parquet"), parquet_advice(path));
+  Manifest out;
+  const fs::path file(path);
+  out.folder = out.images = file.parent_path().empty() ? "." : file.parent_path().string(), out.stream = "manifest";
+  ManifestTask task;
+  auto split = DataSplit::train;
+  if (!task_and_split(file, task.name, split)) task.name = file.stem().string();
+  check(split == DataSplit::train, path, ": a single file is for training and validation; give the folder for more");
+  task.files[split].path = path;
+  out.tasks.push_back(std::move(task));
+  complete_tasks(out);
+  return out;
 }
 
 Manifest read_manifest(const std::string& folder) {
@@ -143,17 +226,9 @@ Manifest read_manifest(const std::string& folder) {
     check(!top.is_discarded(), index, ": is not valid JSON");
     read_index(top, index, out);
   } else {
-    read_names(out);
+    read_index(json::object(), folder, out);
   }
-  check(!out.tasks.empty(), folder, ": has no tasks");
-  for (auto& task : out.tasks) {
-    const auto train = task.files.find(DataSplit::train);
-    check(train != task.files.end(), folder, ": task '", printable(task.name), "' has no training file");
-    if (task.files.count(DataSplit::val) || out.prepared) continue;
-    auto val = train->second;
-    train->second.share = FileShare::train, val.share = FileShare::val;
-    task.files[DataSplit::val] = val;
-  }
+  complete_tasks(out);
   return out;
 }
 

@@ -54,6 +54,15 @@ std::vector<std::string> frames_of(const std::string& folder) {
   return out;
 }
 
+// The middles of equal stretches.
+std::vector<std::string> chosen_frames(const std::string& folder, int64_t frames) {
+  const auto files = frames_of(folder);
+  const auto total = static_cast<int64_t>(files.size()), count = std::min(frames, total);
+  std::vector<std::string> out;
+  for (int64_t i = 0; i < count; ++i) out.push_back(files[static_cast<size_t>((2 * i + 1) * total / (2 * count))]);
+  return out;
+}
+
 void paste(const Image8& image, int64_t top, int64_t left, Image8& out) {
   for (int64_t y = 0; y < image.height; ++y)
     std::memcpy(&out.rgb[static_cast<size_t>(((top + y) * out.width + left) * 3)],
@@ -82,16 +91,25 @@ Image8 read_picture(const std::string& named, int64_t frames) {
   std::error_code error;
   if (is_video(path) && fs::is_regular_file(path, error)) return side_by_side(read_video(path, frames));
   if (!fs::is_directory(path, error)) return read_image(path);
-  const auto files = frames_of(path);
+  const auto files = chosen_frames(path, frames);
   check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
-  const auto total = static_cast<int64_t>(files.size()), count = std::min(frames, total);
   std::vector<Image8> chosen;
-  for (int64_t i = 0; i < count; ++i)  // the middles of equal stretches
-    chosen.push_back(read_image(files[static_cast<size_t>((2 * i + 1) * total / (2 * count))]));
+  for (const auto& file : files) chosen.push_back(read_image(file));
   return side_by_side(std::move(chosen));
 }
 
-std::string picture_problem(const std::string& named) {
+std::string picture_problem(const std::string& named, int64_t frames) {
+  if (auto problem = missing_picture(named); !problem.empty()) return problem;
+  const auto path = with_ending(named);
+  if (is_video(path)) return "";
+  std::error_code error;
+  for (const auto& file : fs::is_directory(path, error) ? chosen_frames(path, frames) : std::vector{path})
+    if (auto problem = image_header_problem(file); !problem.empty())
+      return cat("cannot read the picture '", file, "': ", problem);
+  return "";
+}
+
+std::string missing_picture(const std::string& named) {
   const auto path = with_ending(named);
   std::error_code error;
   const auto status = fs::status(path, error);

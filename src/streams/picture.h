@@ -13,6 +13,10 @@ namespace asr {
 Image8 read_picture(const std::string& path, int64_t frames);
 
 // "" where `path` is a file or a folder that holds frames; else why not.
-std::string picture_problem(const std::string& path);
+std::string missing_picture(const std::string& path);
+
+// The same, and the headers of the pictures that would be read are those of a JPEG or PNG of bearable size. Nothing is
+// decoded; a video file is only looked for.
+std::string picture_problem(const std::string& path, int64_t frames);
 
 }  // namespace asr

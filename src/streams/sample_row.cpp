@@ -4,11 +4,15 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "streams/conversation.h"
+#include "streams/picture_member.h"
 
 namespace asr {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kLongestId = 1000;
 
 // The first of these members that is there, as text.
 std::string first_text(const json& value, std::initializer_list<const char*> names) {
@@ -20,6 +24,8 @@ std::string first_text(const json& value, std::initializer_list<const char*> nam
 // ["a", "b"], or [{"answer": "a"}, ...] as VQA v2 has it.
 std::string read_list(const json& list, const char* name, std::vector<std::string>& out) {
   if (!list.is_array()) return cat("'", name, "' is no list");
+  if (list.size() > kMostReferences)
+    return cat("'", name, "' has ", list.size(), " entries; at most ", kMostReferences);
   for (const auto& entry : list) {
     const auto text = text_of(entry.is_object() && entry.contains("answer") ? entry["answer"] : entry);
     if (text.empty() && !entry.is_string() && !entry.is_object())
@@ -29,64 +35,68 @@ std::string read_list(const json& list, const char* name, std::vector<std::strin
   return "";
 }
 
-std::string without_image_mark(std::string text) {
-  static const std::string mark = "<image>";
-  for (size_t at; (at = text.find(mark)) != std::string::npos;) text.erase(at, mark.size());
-  return trimmed(text);
+std::string members_of(const json& value) {
+  std::string out;
+  for (const auto& [name, member] : value.items()) out += cat(out.empty() ? "'" : ", '", printable(name, 20), "'");
+  return printable(out, 200);
 }
 
-struct Turn {
-  std::string role, text;
-};
-
-// {"from": "human", "value": ...} of LLaVA, or {"role": "user", "content": ...}.
-std::string read_turn(const json& turn, Turn& out) {
-  for (const auto& [role, text] : {std::pair("from", "value"), std::pair("role", "content")}) {
-    if (!turn.is_object() || !turn.contains(role) || !turn.contains(text) || !turn[text].is_string()) continue;
-    out.role = text_of(turn[role]), out.text = without_image_mark(turn[text].get<std::string>());
-    if (out.role == "user") out.role = "human";
-    if (out.role == "assistant") out.role = "gpt";
-    return "";
-  }
-  return "has a turn without from and value";
-}
-
-// One question and one answer. What a system turn says stands before the question, so that no text is lost.
-std::string read_conversation(const json& list, SampleRow& row) {
-  if (!list.is_array()) return "is no list of turns";
-  std::vector<Turn> turns;
-  for (const auto& entry : list) {
-    turns.emplace_back();
-    if (auto reason = read_turn(entry, turns.back()); !reason.empty()) return reason;
-  }
-  std::string before;
-  if (!turns.empty() && turns[0].role == "system") {
-    if (!turns[0].text.empty()) before = turns[0].text + "\n";
-    turns.erase(turns.begin());
-  }
-  if (turns.size() != 2)
-    return cat("has ", turns.size(), " turns; one question and one answer make a row, so give each pair its own");
-  if (turns[0].role != "human" || turns[1].role != "gpt")
-    return cat("is not human, then gpt, but ", printable(turns[0].role), ", then ", printable(turns[1].role));
-  row.question = before + turns[0].text, row.answer = turns[1].text;
+// What all answers of a record share.
+std::string read_common(const json& value, const std::string& fallback, SampleRow& row) {
+  if (!value.is_object()) return cat("is a JSON ", value.type_name(), ", not an object");
+  row.id = first_text(value, {"id", "question_id", "qid"});
+  if (row.id.empty()) row.id = fallback;
+  if (auto reason = read_picture_member(value, row.image); !reason.empty()) return reason;
+  row.skill = first_text(value, {"skill"}), row.type = first_text(value, {"type", "question_type"});
+  row.concept_group = first_text(value, {"group"}), row.part = first_text(value, {"part"});
+  for (const char* name : {"references", "answers"})
+    if (value.contains(name) && row.references.empty())
+      if (auto reason = read_list(value[name], name, row.references); !reason.empty()) return reason;
   return "";
 }
 
-// A path, or a list of one. Anything else would silently leave a question without its picture.
-std::string read_picture_member(const json& value, SampleRow& row) {
-  for (const char* name : {"image", "video"}) {
-    if (!value.contains(name) || value[name].is_null()) continue;
-    const auto& member = value[name];
-    const bool listed = member.is_array();
-    if (listed && member.size() > 1) return cat("'", name, "' names ", member.size(), " pictures; a row has one");
-    if (listed && member.empty()) return "";
-    const auto& path = listed ? member[0] : member;
-    if (!path.is_string() && !path.is_number()) return cat("'", name, "' is a JSON ", path.type_name(), ", not a path");
-    row.image = trimmed(text_of(path));
-    std::replace(row.image.begin(), row.image.end(), '\\', '/');
-    return "";
+// A picture that a part of the content names, beside the record's own.
+std::string join_pictures(const Conversation& talk, SampleRow& row) {
+  for (const auto& path : talk.pictures) {
+    if (!row.image.empty() && row.image != path) return "names several pictures; a row has one";
+    row.image = path;
   }
   return "";
+}
+
+std::string read_exchanges(const json& list, const SampleRow& common, std::vector<SampleRow>& rows) {
+  Conversation talk;
+  if (auto reason = read_conversation(list, talk); !reason.empty()) return reason;
+  auto row = common;
+  row.wants_picture = talk.marked;
+  if (auto reason = join_pictures(talk, row); !reason.empty()) return reason;
+  if (talk.exchanges.size() > 1 && !row.references.empty()) return "has several answers, but references for one";
+  for (size_t i = 0; i < talk.exchanges.size(); ++i) {
+    rows.push_back(row);
+    rows.back().question = talk.exchanges[i].question, rows.back().answer = talk.exchanges[i].answer;
+    if (i > 0) rows.back().id += cat("#", i + 1);
+  }
+  return "";
+}
+
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string length_problem(const char* what, const std::string& text) {
+  const size_t length = text.size() <= kLongestText ? 0 : characters(text);
+  return length <= kLongestText ? "" : cat(what, " has ", length, " characters; at most ", kLongestText);
+}
+
+std::string seen(const SampleRow& row) {
+  return row.members.empty() ? "" : "; has " + row.members;
+}
+
+std::string picture_absence(const SampleRow& row, bool text_only) {
+  if (!row.image.empty() || (text_only && !row.wants_picture)) return "";
+  return cat(row.wants_picture ? "wants a picture but names none" : "names no picture", seen(row), "; name it 'image'",
+             text_only || row.wants_picture ? "" : ", or declare rows of text alone (--text-only, docs/streams.md)");
 }
 
 }  // namespace
@@ -97,32 +107,51 @@ std::string text_of(const json& value) {
   return value.is_number() ? value.dump() : "";
 }
 
-std::string read_row(const json& value, SampleRow& row) {
-  if (!value.is_object()) return cat("is a JSON ", value.type_name(), ", not an object");
-  row = {};
-  row.id = first_text(value, {"id", "question_id", "qid"});
-  if (auto reason = read_picture_member(value, row); !reason.empty()) return reason;
-  row.skill = first_text(value, {"skill"}), row.type = first_text(value, {"type", "question_type"});
-  row.concept_group = first_text(value, {"group"}), row.part = first_text(value, {"part"});
-  for (const char* name : {"references", "answers"})
-    if (value.contains(name) && row.references.empty())
-      if (auto reason = read_list(value[name], name, row.references); !reason.empty()) return reason;
+std::string read_rows(const json& value, const std::string& fallback, std::vector<SampleRow>& rows) {
+  rows.clear();
+  SampleRow common;
+  const auto refused = [&](const std::string& reason) {
+    rows.assign(1, common);  // for its id
+    return reason;
+  };
+  if (auto reason = read_common(value, fallback, common); !reason.empty()) return refused(reason);
   const char* talk = value.contains("conversations") ? "conversations" : "messages";
   if (value.contains(talk)) {
-    if (auto reason = read_conversation(value[talk], row); !reason.empty()) return cat("'", talk, "' ", reason);
+    const auto reason = read_exchanges(value[talk], common, rows);
+    if (!reason.empty()) return refused(cat("'", talk, "' ", reason));
   } else {
-    row.question = without_image_mark(first_text(value, {"question", "text"}));
-    row.answer = first_text(value, {"answer", "multiple_choice_answer"});
-    if (row.answer.empty() && !row.references.empty()) row.answer = row.references[0];
+    common.question = without_picture_marks(first_text(value, {"question", "text"}), common.wants_picture);
+    common.answer = first_text(value, {"answer", "multiple_choice_answer"});
+    if (common.answer.empty() && !common.references.empty()) common.answer = common.references[0];
+    rows.push_back(std::move(common));
+  }
+  for (auto& row : rows) {
+    if (!row.image.empty() && !row.question.empty() && !row.answer.empty()) continue;
+    row.members = members_of(value);
+    row.wants_picture = row.wants_picture || (row.image.empty() && !unknown_picture_member(value).empty());
   }
   return "";
 }
 
-std::string row_problem(const SampleRow& row) {
-  if (row.id.empty()) return "has no id";
-  if (row.question.empty()) return "has no question";
-  if (row.answer.empty()) return "has no answer";
+std::string read_row(const json& value, SampleRow& row) {
+  std::vector<SampleRow> rows;
+  const auto reason = read_rows(value, "", rows);
+  row = std::move(rows[0]);
+  if (!reason.empty()) return reason;
+  if (rows.size() > 1) return cat("has ", rows.size(), " answers; these files have one, so give each pair its own row");
   return "";
+}
+
+std::string row_problem(const SampleRow& row, bool text_only) {
+  if (row.id.empty()) return "has no id";
+  if (row.id.size() > kLongestId) return cat("the id has ", row.id.size(), " bytes; at most ", kLongestId);
+  if (row.question.empty()) return "has no question" + seen(row);
+  if (row.answer.empty()) return "has no answer" + seen(row);
+  if (auto reason = length_problem("the question", row.question); !reason.empty()) return reason;
+  if (auto reason = length_problem("the answer", row.answer); !reason.empty()) return reason;
+  for (const auto& text : row.references)
+    if (auto reason = length_problem("a reference", text); !reason.empty()) return reason;
+  return picture_absence(row, text_only);
 }
 
 std::string row_line(const SampleRow& row) {

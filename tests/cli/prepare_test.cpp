@@ -61,7 +61,7 @@ TEST(PrepareCommand, BadInputIsOneLine) {
   expect_refused({"prepare", "manifest", "--source", folder / "none", "-o", folder / "out"}, "is no folder");
   write_small_model(folder / "model");
   write_text(folder / "in/stream.json",
-             "{\"tasks\":[{\"name\":\"t\",\"metric\":\"exat\",\"files\":{\"train\":\"t.jsonl\"}}]}");
+             "{\"text_only\":true,\"tasks\":[{\"name\":\"t\",\"metric\":\"exat\",\"files\":{\"train\":\"t.jsonl\"}}]}");
   std::string rows;
   for (int i = 0; i < 20; ++i) rows += cat("{\"id\":", i, ",\"question\":\"is it?\",\"answer\":\"yes\"}\n");
   write_text(folder / "in/t.jsonl", rows);
@@ -79,6 +79,7 @@ TEST(PrepareCommand, PartsOfALongTailAreLogged) {
     rows +=
         cat("{\"id\":", i, ",\"question\":\"is it?\",\"answer\":\"yes\",\"part\":\"", i % 2 ? "head" : "tail", "\"}\n");
   write_text(folder / "in/t.train.jsonl", rows), write_text(folder / "in/t.val.jsonl", rows);
+  write_text(folder / "in/stream.json", "{\"text_only\": true}");
   const auto run = train(folder, folder / "in", {});
   ASSERT_EQ(run.status, 0) << run.error;
   const auto log = read_text(folder / "run/vanilla/log.jsonl");

@@ -287,7 +287,7 @@ TEST_F(Prepare, CoinInEightStages) {
   for (const char* task : {"ScienceQA", "TextVQA", "ImageNet", "GQA", "VizWiz", "Grounding", "VQAv2", "OCRVQA"}) {
     const auto root = cat("Instructions_Original/", task, "/");
     auto train = turn_rows(3, "B"), test = test_rows(2, "B");
-    if (std::string(task) == "ScienceQA") train[1].erase("image");
+    if (std::string(task) == "ScienceQA") train[1].erase("image"), train[1]["conversations"][0]["value"] = "What?";
     if (std::string(task) == "Grounding") test[0]["answer_bbox"] = "[0.1, 0.2, 0.3, 0.4]";
     save(root + "train.json", train.dump()), save(root + "test.json", test.dump());
   }
@@ -305,6 +305,9 @@ TEST_F(Prepare, CoinInEightStages) {
                   "{\"id\":\"r0\",\"image\":\"pictures/0.jpg\",\"question\":\"What?\",\"answer\":\"B\"}");
   const auto sample = open("coin")->sample(0, DataSplit::train, 1);  // no image: a black one
   EXPECT_EQ(sample.pixels, std::vector<uint8_t>(64 * 64 * 3, 0));
+  EXPECT_FALSE(sample.has_picture);
+  EXPECT_TRUE(index["tasks"][0]["text_only"].get<bool>());
+  EXPECT_FALSE(index["tasks"][1].contains("text_only"));
 
   options_.native = true, options_.output = folder_ / "native";
   EXPECT_EQ(text(prepare("coin"), 2, "metric"), "contains_coin");
@@ -394,7 +397,7 @@ TEST_F(Prepare, BadRowsOfAUser) {
   EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"no.png\",\"question\":\"q\",\"answer\":\"a\"}"), "there is no image");
   EXPECT_CONTAINS(run("{\"id\":2,\"image\":\"v.mp4\",\"question\":\"q\",\"answer\":\"a\"}"),
                   reads_videos() ? "there is no image" : "is a video, and this build reads no videos");
-  EXPECT_CONTAINS(run("[1]\n"), "t.jsonl:1: is a JSON array, not an object");
+  EXPECT_CONTAINS(run("[1]\n"), "t.jsonl:1: the list holds something that is no object");
   save("t.jsonl", good + "{\"id\":2,\n" + good);
   options_.check_images = options_.skip_bad = true;
   EXPECT_CONTAINS(refusal("manifest"), "gives no rows for task t");  // one good row cannot be split

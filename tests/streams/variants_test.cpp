@@ -88,29 +88,33 @@ TEST_F(Variants, ConversationsOfOthers) {
   const auto pair = talk({{"human", "<image>\nWhat?"}, {"gpt", "a cat"}}, "from", "value");
   EXPECT_CONTAINS(manifest("t.jsonl", row(pair, "x\\y.jpg")), "\"image\":\"x/y.jpg\",\"question\":\"What?\"");
   EXPECT_CONTAINS(manifest("t.jsonl", row(pair, json::array({"x.jpg"}))), "\"image\":\"x.jpg\"");
-  EXPECT_CONTAINS(manifest("t.jsonl", row(pair, nullptr)),
-                  "{\"id\":\"a\",\"question\":\"What?\",\"answer\":\"a cat\"}");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(pair, nullptr)), "id 'a': wants a picture but names none");
   EXPECT_CONTAINS(manifest("t.jsonl", row(pair, json::array({"x.jpg", "y.jpg"}))),
                   "t.jsonl:1:1: id 'a': 'image' names 2 pictures; a row has one");
-  EXPECT_CONTAINS(manifest("t.jsonl", row(pair, json{{"bytes", "AAAA"}})), "'image' is a JSON object, not a path");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(pair, json{{"bytes", "AAAA"}})), "'image' holds the picture itself");
+  options_.text_only = true;
   const auto told = talk({{"system", "Be short."}, {"human", "What?"}, {"gpt", "a cat"}}, "from", "value");
   EXPECT_CONTAINS(manifest("t.jsonl", row(told, nullptr)), "\"question\":\"Be short.\\nWhat?\"");
   const auto roles = talk({{"user", "What?"}, {"assistant", "a cat"}}, "role", "content");
   EXPECT_CONTAINS(manifest("t.jsonl", json{{"id", 1}, {"messages", roles}}.dump()), "\"answer\":\"a cat\"");
   const auto four = talk({{"human", "a?"}, {"gpt", "b"}, {"human", "c?"}, {"gpt", "d"}}, "from", "value");
-  EXPECT_CONTAINS(manifest("t.jsonl", row(four, nullptr)), "'conversations' has 4 turns; one question and one answer");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(four, nullptr)),
+                  "{\"id\":\"a#2\",\"question\":\"a?\\nb\\nc?\",\"answer\":\"d\"}");
+  const auto three = talk({{"human", "a?"}, {"gpt", "b"}, {"human", "c?"}}, "from", "value");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(three, nullptr)), "'conversations' has 3 turns; the last question has no");
   const auto turned = talk({{"gpt", "b"}, {"human", "a?"}}, "from", "value");
-  EXPECT_CONTAINS(manifest("t.jsonl", row(turned, nullptr)), "is not human, then gpt, but gpt, then human");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(turned, nullptr)), "is not human, then gpt, but has 'gpt' as turn 1");
   EXPECT_CONTAINS(manifest("t.jsonl", row(json::array({1, 2}), nullptr)), "has a turn without from and value");
   EXPECT_CONTAINS(manifest("t.jsonl", row("text", nullptr)), "'conversations' is no list of turns");
 
   options_.skip_bad = true;
-  EXPECT_CONTAINS(manifest("t.jsonl", row(pair, nullptr) + row(four, nullptr)), "\"answer\":\"a cat\"");
+  EXPECT_CONTAINS(manifest("t.jsonl", row(told, nullptr) + row(three, nullptr)), "\"answer\":\"a cat\"");
   EXPECT_CONTAINS(read_text(folder_ / "out/stream.json"), "\"'conversations' has\": 1");
   EXPECT_CONTAINS(read_text(folder_ / "out/skipped/01.jsonl"), "\"line\":2");
 }
 
 TEST_F(Variants, LinesAndDocumentsUnderEachOthersNames) {
+  options_.text_only = true;
   const auto row = [](int id) { return json{{"id", id}, {"question", "q"}, {"answer", "a"}}.dump(); };
   const auto lines = manifest("t.json", row(1) + "\n" + row(2) + "\n");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);

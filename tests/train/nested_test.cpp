@@ -30,7 +30,7 @@ void write_stream(const TemporaryFolder& folder) {
                      {"files", {{"train", cat(task, ".train.jsonl")}, {"val", cat(task, ".val.jsonl")}}},
                      {"groups", {"G3", "G1", "G2"}}});
   }
-  write_text(folder / "in/stream.json", json{{"tasks", tasks}}.dump());
+  write_text(folder / "in/stream.json", json{{"text_only", true}, {"tasks", tasks}}.dump());
 }
 
 std::vector<Assignment> nested_run(const TemporaryFolder& folder, const std::string& out) {

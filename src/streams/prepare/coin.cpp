@@ -11,7 +11,7 @@ using nlohmann::json;
 const std::vector<InstructionTask>& coin_tasks() {
   static const std::vector<std::string> test = {"test.json", "val.json"}, val = {"val.json", "test.json"};
   static const std::vector<InstructionTask> tasks = {
-      {"ScienceQA", {"ScienceQA"}, {"train.json"}, test, "letter", "letter", 8, {}},
+      {"ScienceQA", {"ScienceQA"}, {"train.json"}, test, "letter", "letter", 8, {}, true},
       {"TextVQA", {"TextVQA"}, {"train.json"}, val, "textvqa", "textvqa", 16, {}},
       {"ImageNet", {"ImageNet"}, {"train.json"}, test, "contains", "contains_coin", 24, {}},
       {"GQA", {"GQA"}, {"train.json"}, test, "gqa", "gqa", 8, {}},

@@ -57,7 +57,7 @@ void prepare_instructions(Preparation& preparation, const std::vector<Instructio
       root = candidate;
   for (const auto& task : tasks)
     preparation.add_task({task.name, preparation.options().native ? task.native_metric : task.metric,
-                          task.answer_tokens, task.published});
+                          task.answer_tokens, task.published, task.text_only});
   for (size_t i = 0; i < tasks.size(); ++i)
     preparation.unit(tasks[i].name, [&] {
       const auto& task = tasks[i];

@@ -16,6 +16,7 @@ struct InstructionTask {
   std::string metric, native_metric;     // proper, and as the benchmark's own code scores
   int64_t answer_tokens = 16;
   Published published = {};
+  bool text_only = false;  // has questions without a picture
 };
 
 // References of val rows beyond their own answer, by question id or, in COCO captions, by position.

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "streams/manifest.h"
 #include "streams/picture.h"
+#include "streams/prepare/stored.h"
 
 namespace asr {
 namespace {
@@ -37,12 +38,6 @@ bool unchanged(const json& source) {
   return path_exists(path) && source_of(path) == source;
 }
 
-json load(const std::string& path) {
-  if (!path_exists(path)) return json();
-  const auto out = json::parse(read_file(path, size_t(1) << 28), nullptr, false);
-  return out.is_object() ? out : json();
-}
-
 void make_folder(const std::string& path) {
   std::error_code error;
   check(!path_exists(path) || fs::is_directory(path, error), path, ": is a file; -o names a folder");
@@ -52,19 +47,24 @@ void make_folder(const std::string& path) {
 }  // namespace
 
 json PrepareOptions::to_json() const {
-  return {{"stream", stream},
-          {"variant", variant},
-          {"source", source},
-          {"images", images},
-          {"native", native},
-          {"skip_bad", skip_bad},
-          {"check_images", check_images},
-          {"number_rows", number_rows},
-          {"seed", seed},
-          {"tune_images", tune_images},
-          {"held_out", held_out},
-          {"imbalance", imbalance},
-          {"min_count", min_count}};
+  json out = {{"stream", stream},
+              {"variant", variant},
+              {"source", source},
+              {"images", images},
+              {"native", native},
+              {"skip_bad", skip_bad},
+              {"check_images", check_images},
+              {"number_rows", number_rows},
+              {"seed", seed},
+              {"tune_images", tune_images},
+              {"held_out", held_out},
+              {"imbalance", imbalance},
+              {"min_count", min_count}};
+  // Only where they are set, so that a folder of before they existed stays complete.
+  if (text_only) out["text_only"] = true;
+  if (trust_pictures) out["trust_pictures"] = true;
+  if (!task_field.empty()) out["task_field"] = task_field;
+  return out;
 }
 
 struct Preparation::OutputFile {
@@ -86,10 +86,13 @@ struct Preparation::OutputFile {
 
 Preparation::Preparation(const PrepareOptions& options) : options_(options) {
   std::error_code error;
-  check(fs::is_directory(options.source, error), options.source, ": is no folder; --source names the official files");
+  const bool file = options.stream == "manifest" && fs::is_regular_file(options.source, error);
+  check(file || fs::is_directory(options.source, error), options.source, ": is no folder; --source names the ",
+        options.stream == "manifest" ? "folder or file of rows" : "official files");
   options_.source = fs::canonical(options.source, error).string();
+  folder_ = file ? fs::path(options_.source).parent_path().string() : options_.source;
   images_given_ = !options_.images.empty();
-  if (!images_given_) options_.images = options_.source;
+  if (!images_given_) options_.images = folder_;
   check(fs::is_directory(options_.images, error), options_.images, ": is no folder; --images names the pictures");
   options_.images = images_ = fs::canonical(options_.images, error).string();
 }
@@ -131,11 +134,11 @@ void Preparation::open_folder() {
   opened_ = true;
   const auto& folder = options_.output;
   make_folder(folder);
-  state_ = load(folder + kState);
+  state_ = load_stored(folder + kState);
   const bool ours = state_.is_object() && state_.contains("options");
   check(ours || is_unused_folder(folder), folder, ": is not empty and no preparation of ours; choose another folder");
   remove_temporaries(folder);  // left by a preparation that was killed
-  if (ours && state_["options"] == options_.to_json()) return;
+  if (ours && state_["options"] == options_.to_json()) return check_progress(state_, folder + kState, tasks_.size());
   state_ = {{"options", options_.to_json()}, {"units", json::object()}};
   write_file_atomically(folder + kState, state_.dump(1) + "\n");
 }
@@ -222,9 +225,11 @@ Preparation::OutputFile& Preparation::output(size_t task, DataSplit split) {
 void Preparation::add(size_t task, DataSplit split, SampleRow row, const RowPlace& place) {
   auto& file = output(task, split);
   if (options_.number_rows) row.id = fmt::format("{}-{}-{:07d}", tasks_[task].name, split_name(split), file.rows + 1);
-  if (const auto problem = row_problem(row); !problem.empty()) return bad(place, row.id, problem);
+  const auto lack = row_problem(row, options_.text_only || tasks_[task].text_only);
+  if (!lack.empty()) return bad(place, row.id, lack);
   if (!row.image.empty() && options_.check_images && !seen_images_.count(row.image)) {
-    const auto problem = picture_problem(image_path(images_, row.image));
+    const auto path = image_path(images_, row.image);
+    const auto problem = options_.trust_pictures ? missing_picture(path) : picture_problem(path, frames);
     if (!problem.empty())
       return bad(place, row.id,
                  options_.skip_bad ? problem : problem + "; --images names their folder, --no-images does not look");
@@ -242,7 +247,7 @@ void Preparation::bad(const RowPlace& place, const std::string& id, const std::s
   if (looking_) return;
   // "there is no image 'X'" counts as one kind, whatever X is; a member's name in front belongs to it.
   const size_t named = reason[0] == '\'' ? reason.find('\'', 1) + 1 : 0;
-  const auto kind = reason.substr(0, reason.find_first_of("'0123456789", named));
+  const auto kind = reason.substr(0, reason.find_first_of("'0123456789;", named));
   auto& count = current_["skipped"][trimmed(kind)];
   count = count.is_null() ? 1 : count.get<int64_t>() + 1;
   if (!skipped_) {
@@ -304,9 +309,20 @@ json Preparation::index() const {
                             {"answer_tokens", tasks_[i].answer_tokens},
                             {"files", files[i]},
                             {"published", counts(tasks_[i].published)}});
+    if (options_.text_only || tasks_[i].text_only) out["tasks"].back()["text_only"] = true;
     if (groups[i].is_array()) out["tasks"].back()["groups"] = groups[i];
   }
   return out;
+}
+
+// What left a split without rows, and what helps.
+std::string Preparation::why_empty(const json& index, const std::string& split) const {
+  int64_t skipped = 0;
+  for (const auto& count : index["skipped"]) skipped += count.get<int64_t>();
+  if (skipped > 0) return cat(skipped, " bad rows were skipped; ", options_.output, "/skipped lists them");
+  if (options_.stream != "manifest") return "its source files hold none";
+  if (split == "train") return "its file for training holds none";
+  return "without a file for val some of its pictures are for it, and here is only one; add NAME.val.json or pictures";
 }
 
 json Preparation::finish() {
@@ -314,7 +330,7 @@ json Preparation::finish() {
   for (const auto& task : out["tasks"])
     for (const char* split : {"train", "val"})
       check(task["files"].contains(split), options_.source, ": gives no rows for task ",
-            task["name"].get<std::string>(), ", split ", split, "; are all source files there?");
+            printable(task["name"].get<std::string>()), ", split ", split, "; ", why_empty(out, split));
   check(!options_.strict || counts_agree(out), options_.source,
         ": counts differ from the published ones (--strict); run without it to see the table");
   write_file_atomically(options_.output + kIndex, out.dump(1) + "\n");
@@ -335,6 +351,7 @@ void check_meant(const PrepareOptions& options) {
   only(options.imbalance != standard.imbalance, "--imbalance", "clt-vqa");
   only(options.min_count != standard.min_count, "--min-count", "clt-vqa");
   only(options.tune_images != standard.tune_images, "--tune-images", "vqav2-10");
+  only(!options.task_field.empty(), "--task-field", "manifest");
 }
 
 // What stream.json names must still lie there.
@@ -364,8 +381,9 @@ json prepare_stream(const PrepareOptions& asked) {
   check_meant(asked);
   check(!asked.output.empty(), "-o is missing; say where the prepared stream is to be written");
   Preparation preparation(asked);
-  auto stored = load(asked.output + kIndex);
+  auto stored = load_stored(asked.output + kIndex);
   if (stored.is_object() && stored.contains("options") && stored.contains("sources")) {
+    check_prepared_index(stored, asked.output + kIndex);
     bool same = stored["options"] == preparation.options().to_json();
     for (const auto& source : stored["sources"]) same = same && unchanged(source);
     check(same, asked.output,

@@ -22,13 +22,16 @@ namespace asr {
 
 struct PrepareOptions {
   std::string stream, variant;  // an empty variant is the stream's default
-  std::string source, output;   // folders
+  std::string source, output;   // folders; of manifest the source may be a file
   std::string images;           // folder of images; empty: the source
   bool native = false;          // score as the benchmark's own code does, with its quirks
   bool skip_bad = false;        // bad rows are counted and listed instead of ending the preparation
   bool strict = false;          // counts that differ from the published ones are an error
   bool check_images = true;
-  bool number_rows = false;  // ids by position, for files whose ids repeat
+  bool trust_pictures = false;  // look whether the images are there, but do not open them
+  bool number_rows = false;     // ids by position, for files whose ids repeat
+  bool text_only = false;       // rows without a picture are meant
+  std::string task_field;       // of manifest: a member of the rows that names their task; empty: a file is a task
   int64_t seed = 0;
   int64_t tune_images = 5000;  // of val, set aside for tuning (vqav2-10); 0: none
   std::string held_out;        // concept group of vqacl's novel composition, such as G3; empty: standard
@@ -46,6 +49,7 @@ struct PreparedTask {
   std::string name, metric;
   int64_t answer_tokens = 16;
   Published published = {};
+  bool text_only = false;  // has rows without a picture
 };
 
 struct RowPlace {
@@ -63,6 +67,9 @@ class Preparation {
 
   // The variant, one of these; the first is the default.
   const std::string& choose_variant(const std::vector<std::string>& known);
+
+  // The folder that the source is, or lies in.
+  const std::string& source_folder() const { return folder_; }
 
   // The folder of images where the user named none.
   void default_images(const std::string& folder);
@@ -99,9 +106,10 @@ class Preparation {
   bool unit_is_done(const std::string& name) const;
   std::string name_of(size_t task, DataSplit split) const;
   nlohmann::json index() const;
+  std::string why_empty(const nlohmann::json& index, const std::string& split) const;
 
   PrepareOptions options_;
-  std::string variant_, images_;
+  std::string variant_, images_, folder_;
   std::vector<PreparedTask> tasks_;
   nlohmann::json state_;    // of units that are done
   nlohmann::json current_;  // of the unit at work

@@ -137,7 +137,7 @@ struct NextReader {
     const auto found = places.find(video);
     if (found == places.end()) return video;
     const bool plain =
-        preparation.options().check_images && picture_problem(image_path(preparation.images(), video)).empty();
+        preparation.options().check_images && missing_picture(image_path(preparation.images(), video)).empty();
     return plain ? video : found->second;
   }
   void nest() const {
