@@ -124,6 +124,7 @@ void load_parts(Examined& e, const ModelFolder& folder) {
 
 // Headers alone are read: names, types, shapes and the files' lengths.
 std::string look_at_model(Examined& e) {
+  check_model_path(e.model);
   std::error_code error;
   if (fs::is_directory(e.model, error)) {
     const auto folder = read_model_folder(e.model);
@@ -158,8 +159,17 @@ void check_model(Examined& e) {
     e.table.attempt("model", assume, Verdict::assumed);
     return;
   }
-  if (e.table.attempt("model name", [&] { return e.model = find_model(name); }))
-    e.table.attempt("model", [&] { return look_at_model(e); });
+  // The paper's settings with the backbone that ships would run, but they are not what anyone means by them.
+  const bool paper = e.config->run.recipe == Recipe::asr_paper;
+  const bool small = paper && name.find('/') == std::string::npos && !path_exists(name);
+  const auto look = [&] {
+    e.model = find_model(name);
+    const auto found = look_at_model(e);
+    if (!small) return found;
+    return cat("no model is given, so ", name, ", the small backbone that ships, would be trained; ",
+               "add configs/backbones/NAME.yaml or --set model_name_or_path=DIR");
+  };
+  e.table.attempt("model", look, small ? Verdict::warning : Verdict::ok);
   if (!e.shape) return;
   const auto& shape = *e.shape;  // of a Q-Former, layers with cross-attention can be tapped
   const int64_t layers =
@@ -184,16 +194,50 @@ using Check = void (*)(Examined&);
 constexpr Check kChecks[] = {check_device,    check_model, check_parser,  check_stream,
                              check_published, check_tasks, check_estimate};
 
+// Files that name a stream are settings of their own; the others go with each of them.
+std::vector<DoctorArguments> settings_of(const DoctorArguments& all) {
+  const auto names_stream = [](const std::string& path) {
+    try {
+      for (const auto& a : parse_yaml_options(read_file(path, 1 << 20), path))
+        if (a.key == "stream.name") return true;
+    } catch (const Error&) {  // check_configuration says it
+    }
+    return false;
+  };
+  std::vector<bool> own;
+  for (const auto& path : all.configs) own.push_back(names_stream(path));
+  if (std::count(own.begin(), own.end(), true) < 2) return {all};
+  std::vector<DoctorArguments> out;
+  for (size_t chosen = 0; chosen < own.size(); ++chosen) {
+    if (!own[chosen]) continue;
+    out.push_back(all), out.back().configs.clear();
+    for (size_t i = 0; i < own.size(); ++i)
+      if (i == chosen || !own[i]) out.back().configs.push_back(all.configs[i]);
+  }
+  return out;
+}
+
+json report_of(const Examined& e) {
+  return {{"passed", !e.table.failed()}, {"checks", e.table.to_json()}, {"estimate", e.estimate}};
+}
+
 void run(const DoctorArguments& arguments, const Common& common) {
-  Examined e{arguments, {}, {}, {}, {}, {}, {}, {}, {}, {}};
-  check_configuration(e);
-  if (e.config)
-    for (const auto& check : kChecks) check(e);
-  if (common.json)
-    print_json({{"passed", !e.table.failed()}, {"checks", e.table.to_json()}, {"estimate", e.estimate}});
-  else
+  const auto settings = settings_of(arguments);
+  bool failed = false;
+  json reports = json::array();
+  for (const auto& one : settings) {
+    Examined e{one, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+    check_configuration(e);
+    if (e.config)
+      for (const auto& check : kChecks) check(e);
+    failed = failed || e.table.failed();
+    reports.push_back(report_of(e));
+    if (common.json) continue;
+    if (settings.size() > 1) std::cout << (reports.size() > 1 ? "\n" : "") << join(one.configs, " ") << "\n";
     std::cout << e.table.text(terminal_columns());
-  if (e.table.failed()) throw Error("the configuration would not run; see the lines marked FAILS", 2);
+  }
+  if (common.json) print_json(settings.size() == 1 ? reports[0] : json{{"passed", !failed}, {"settings", reports}});
+  if (failed) throw Error("the configuration would not run; see the lines marked FAILS", 2);
 }
 
 std::string image_count(const std::string& text, int64_t& images) {

@@ -17,6 +17,7 @@
 #include "metrics/metric.h"
 #include "streams/manifest.h"
 #include "streams/prepare/preparation.h"
+#include "streams/prepare/stored.h"
 #include "streams/published_sizes.h"
 
 namespace asr {
@@ -54,8 +55,13 @@ void assume_stream(Examined& e) {
 void check_stream(Examined& e) {
   const auto& run = e.config->run;
   if (e.arguments.assume && !run.stream.path.empty() && !path_exists(run.stream.path)) return assume_stream(e);
+  const bool missing = !run.stream.path.empty() && !path_exists(run.stream.path) && run.stream.name != "manifest";
   e.table.attempt("stream", [&] {
-    e.stream = make_stream(run.stream);
+    try {
+      e.stream = make_stream(run.stream);
+    } catch (const Error& error) {
+      fail(error.what(), missing ? "; or plan with published sizes: --assume" : "");
+    }
     check_task_names(run, *e.stream);
     return cat(e.stream->name(), ", ", e.stream->tasks().size(), " tasks");
   });
@@ -67,7 +73,13 @@ void check_published(Examined& e) {
   if (!e.stream || options.path.empty() || !path_exists(path)) return;
   const auto index = json::parse(read_file(path), nullptr, false);
   if (!index.is_object() || !index.contains("published")) return;  // a user's own folder
-  const auto rows = prepared_table(index);
+  std::vector<std::vector<std::string>> rows;
+  try {
+    check_prepared_index(index, path);
+    rows = prepared_table(index);
+  } catch (const Error& error) {
+    return e.table.add("published counts", Verdict::failure, error.what());
+  }
   int64_t compared = 0;
   for (size_t i = 1; i < rows.size(); ++i) {
     const auto& verdict = rows[i].back();
@@ -87,7 +99,8 @@ namespace {
 
 // What a look at one task and split found.
 struct Found {
-  int64_t rows = 0, pictures = 0, empty = 0, bad = 0, first_bad = -1, tokenised = 0, expressible = 0, cut = 0;
+  int64_t rows = 0, pictured = 0, pictures = 0, empty = 0, bad = 0, first_bad = -1, tokenised = 0, expressible = 0,
+          cut = 0;
   std::string problem;  // of the first bad row
   int64_t longest_question = 0, longest_answer = 0;
   double question_tokens = 0, answer_tokens = 0;                            // sums over the tokenised
@@ -149,7 +162,8 @@ class Looker {
         note(row, cat("id '", printable(s.id), "' is there twice"));
       found_.answers.insert(std::hash<std::string>()(s.answer));
       found_.empty += trimmed(s.answer).empty() || trimmed(s.question).empty();
-      if (picture) count_picture(s, seen, seconds);
+      found_.pictured += s.has_picture;
+      if (picture && s.has_picture) count_picture(s, seen, seconds);
       if (tokens) count_tokens(question, answer);
     } catch (const std::exception& error) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -204,7 +218,8 @@ int64_t common_entries(const std::unordered_set<size_t>& a, const std::unordered
 }
 
 std::string described(const char* label, const Found& f) {
-  auto out = cat("; ", label, " ", f.rows, ", ", f.pictures, " pictures decoded");
+  auto out = cat("; ", label, " ", f.rows, ", ", f.pictured, " with and ", f.rows - f.pictured, " without picture, ",
+                 f.pictures, " decoded");
   if (f.tokenised)
     out += cat(", question up to ", f.longest_question, " and answer up to ", f.longest_answer, " tokens");
   return out;
