@@ -75,11 +75,22 @@ torch::Tensor second_moment(const torch::Tensor& variance, SecondMoment form) {
   return at::where(positive, at::where(positive, variance, at::ones_like(variance)).sqrt(), at::zeros_like(variance));
 }
 
-// Mean and second moment over layer-heads, measured from the first head: equal heads have variance 0 exactly.
-torch::Tensor head_moments(const torch::Tensor& head, SecondMoment form) {
+// Whether all layer-heads of a sample see the same on the tokens used, [B, 1]. Asked of the input, bit for bit: what
+// is computed from equal heads may differ, since a matrix product may round its rows differently (those
+// left over when rows are taken several at a time, for one).
+torch::Tensor heads_are_equal(const torch::Tensor& attention, const torch::Tensor& weights) {
+  at::NoGradGuard no_grad;
+  const auto heads = attention.flatten(1, 2);  // [B, J, T, H, W]
+  const auto unused = weights.to(heads.device()).le(0).view({weights.size(0), 1, weights.size(1), 1, 1});
+  return heads.eq(heads.narrow(1, 0, 1)).logical_or(unused).flatten(1).all(1, /*keepdim=*/true);
+}
+
+// Mean and second moment over layer-heads. Equal heads have spread 0 exactly, and no gradient from it.
+torch::Tensor head_moments(const torch::Tensor& head, const torch::Tensor& equal, SecondMoment form) {
   const auto first = head.narrow(1, 0, 1), shifted = head - first, middle = shifted.mean(1, /*keepdim=*/true);
   const auto mean = (first + middle).squeeze(1);
-  return at::cat({mean, second_moment((shifted - middle).square().mean(1), form)}, -1);
+  const auto variance = (shifted - middle).square().mean(1);
+  return at::cat({mean, second_moment(at::where(equal, at::zeros_like(variance), variance), form)}, -1);
 }
 
 }  // namespace
@@ -115,7 +126,7 @@ SpectrumDetails encode_reference(const torch::Tensor& attention, const torch::Te
 
   out.head_descriptor =
       at::cat({r, d, a, peak_radius.unsqueeze(-1), peak_angle.unsqueeze(-1), peak_power.unsqueeze(-1)}, -1);
-  out.descriptor = head_moments(out.head_descriptor, o.second_moment);
+  out.descriptor = head_moments(out.head_descriptor, heads_are_equal(attention, weights), o.second_moment);
   out.power = power.view_as(out.map);
   return out;
 }

@@ -8,6 +8,7 @@
 #include "spectral/descriptor.h"
 #include "spectral/spectral_loss.h"
 #include "tests/backbones/reference_checks.h"
+#include "tests/support/rounding.h"
 #include "tests/support/small_tokenizer.h"
 #include "tests/support/tensors.h"
 
@@ -76,8 +77,8 @@ torch::Tensor spectral_loss_of(const Batch& batch, const Output& out) {
   const auto weights = out.row_weights.defined()
                            ? out.row_weights
                            : token_weights(batch.functional.gather(1, out.rows.clamp_min(0)), out.rows.ge(0));
-  const SpectralLoss loss(prototypes, options, at::TensorOptions().dtype(at::kFloat));
-  const auto posterior = torch::rand({batch.size(), 3}).softmax(-1);
+  const SpectralLoss loss(prototypes, options, out.attention.options());
+  const auto posterior = torch::rand({batch.size(), 3}, at::kDouble).softmax(-1).to(out.attention.scalar_type());
   return loss(encoder.descriptor(out.attention, weights), posterior).loss;
 }
 
@@ -101,7 +102,14 @@ class TrainedModel : public ReferenceModel {
     if (IsSkipped()) return;
     if (!golden.io.find("in.pixel_values")) GTEST_SKIP() << "a model of text alone has no attention to pictures";
     if (!fs::exists(golden.folder + "/tokenizer.json")) write_small_tokenizer(golden.folder, golden.config);
-    model = open_model(golden.folder, at::kFloat);
+    image = {40, 60, std::vector<uint8_t>(40 * 60 * 3)};
+    for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(i * 7919 >> 3);
+    open(at::kFloat);
+  }
+  void open(at::ScalarType type) {
+    parameters.clear();
+    names.clear();
+    model = open_model(golden.folder, type);
     torch::manual_seed(5);
     add_experts(model->sites(), 4, 8, 1);
     for (const auto& site : model->sites()) {
@@ -110,8 +118,6 @@ class TrainedModel : public ReferenceModel {
       parameters.push_back(expert.a), parameters.push_back(expert.b);
       names.push_back(site.name + " A"), names.push_back(site.name + " B");
     }
-    image = {40, 60, std::vector<uint8_t>(40 * 60 * 3)};
-    for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(i * 7919 >> 3);
     want.tap_layers = std::min<int64_t>(2, model->layers()), want.pooled = true;
   }
   Batch batch_with(const std::string& answer) const {
@@ -133,9 +139,9 @@ class TrainedModel : public ReferenceModel {
 INSTANTIATE_TEST_SUITE_P(All, TrainedModel, ::testing::ValuesIn(reference_models()),
                          [](const auto& entry) { return test_name(entry.param); });
 
-TEST_P(TrainedModel, TheSpectralLossReachesAdaptersAndNothingComesFromAnswers) {
+TEST_P(TrainedModel, TheSpectralLossReachesAdapters) {
   if (IsSkipped()) return;
-  const auto batch = batch_with("red"), other = batch_with("a green thing");
+  const auto batch = batch_with("red");
   const auto out = model->forward(batch, Pass{}, want);
   ASSERT_EQ(out.attention.dim(), 6);
   const auto loss = spectral_loss_of(batch, out);
@@ -148,21 +154,32 @@ TEST_P(TrainedModel, TheSpectralLossReachesAdaptersAndNothingComesFromAnswers) {
     ++reached;
   }
   EXPECT_GE(reached, 2);
-  // Answers come after the rows and are none of them: another one changes neither the maps nor loss nor gradients.
+}
+
+// Answers come after the rows and are none of them: another one changes neither the maps nor loss nor gradients. But
+// the sequence has another length then, so that matrix products may round otherwise. In double, because gradients
+// divide by the spread of nearly equal heads: in float32 they keep two or three digits, on some CPUs.
+TEST_P(TrainedModel, NothingComesFromAnswers) {
+  if (IsSkipped()) return;
+  open(at::kDouble);
+  const auto batch = batch_with("red"), other = batch_with("a green thing");
   EXPECT_FALSE(batch.question.logical_and(batch.labels.ge(0)).any().item<bool>());
   EXPECT_FALSE(batch.functional.logical_and(batch.labels.ge(0)).any().item<bool>());
-  const auto changed = model->forward(other, Pass{}, want);
-  EXPECT_LE(apart(out.attention, changed.attention), 1e-6);
-  const auto changed_loss = spectral_loss_of(other, changed);
-  EXPECT_NEAR(changed_loss.item<double>(), loss.item<double>(), 1e-4 * loss.item<double>());
-  const auto again = gradients(changed_loss, parameters);
+  const auto out = model->forward(batch, Pass{}, want), changed = model->forward(other, Pass{}, want);
+  // No sum in these models is longer than 1000 terms, and fewer than 100 follow each other.
+  const double rounding = rounding_bound(1000 * 100, at::kDouble);
+  EXPECT_LE(relative_error(changed.attention, out.attention), rounding);
+  // A spread of 1e-3 of its heads costs three digits of the loss, and three more of its slope.
+  const auto loss = spectral_loss_of(batch, out), changed_loss = spectral_loss_of(other, changed);
+  EXPECT_NEAR(changed_loss.item<double>(), loss.item<double>(), 1e3 * rounding * loss.item<double>());
+  const auto grads = gradients(loss, parameters), again = gradients(changed_loss, parameters);
   double largest = 0;
   for (const auto& grad : grads)
     if (grad.defined()) largest = std::max(largest, grad.abs().max().item<double>());
   for (size_t i = 0; i < grads.size(); ++i) {
     ASSERT_EQ(grads[i].defined(), again[i].defined()) << names[i];
     if (grads[i].defined()) {
-      EXPECT_LE(apart(grads[i], again[i]), 1e-3 * largest) << names[i];
+      EXPECT_LE(apart(grads[i], again[i]), 1e6 * rounding * largest) << names[i];
     }
   }
   // Functional marks on the answer's tokens alone choose no row; the rows stay those of the question.
