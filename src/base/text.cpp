@@ -96,17 +96,50 @@ bool parse_int(const std::string& text, int64_t& value) {
   return errno == 0 && end == text.c_str() + text.size();
 }
 
+namespace {
+
+// The bytes of the UTF-8 character that begins at `at`; 0 where none does.
+size_t character_length(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                        : (first & 0xf0) == 0xe0         ? 3
+                        : first >= 0xf0 && first <= 0xf4 ? 4
+                                                         : 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+// What steers a terminal: the control codes of ASCII and of Unicode (U+0080 to U+009F, where U+009B opens a command as
+// escape and bracket do), line separators, and marks that turn the direction of the text around them.
+bool steers_terminal(const std::string& text, size_t at, size_t length) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
+  if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
+  if (length == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
+  if (length != 3 || byte(0) != 0xe2) return false;
+  return (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
+         (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
+}
+
+}  // namespace
+
 std::string printable(const std::string& text, size_t limit) {
   std::string out;
-  for (unsigned char c : text) {
+  for (size_t at = 0; at < text.size();) {
     if (out.size() >= limit) return out + "...";
-    if (c < 0x20 || c == 0x7f) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x", c);
-      out += escape;
+    const size_t length = character_length(text, at), taken = std::max<size_t>(1, length);
+    if (length > 0 && !steers_terminal(text, at, length)) {
+      out += text.substr(at, length);
     } else {
-      out += static_cast<char>(c);
+      for (size_t i = at; i < at + taken; ++i) {
+        char escape[8];
+        std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(text[i])));
+        out += escape;
+      }
     }
+    at += taken;
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "io/record_file.h"
+#include "io/task_names.h"
 #include "streams/members.h"
 #include "streams/row_file.h"
 
@@ -108,6 +109,12 @@ void read_names(const json& top, const std::string& place, Manifest& out) {
         read_task({{"name", name}, {"files", task}}, top, out.folder, cat(place, ": task ", printable(name))));
 }
 
+// Of a prepared stream.
+std::string held_out_of(const json& top, const std::string& path) {
+  const auto options = top.find("options");
+  return options != top.end() && options->is_object() ? text_member(*options, "held_out", "", path) : "";
+}
+
 void read_index(const json& top, const std::string& path, Manifest& out) {
   check(top.is_object(), path, ": is no JSON object");
   check(!top.contains("tasks") || top["tasks"].is_array(), path, ": 'tasks' is no list");
@@ -121,6 +128,11 @@ void read_index(const json& top, const std::string& path, Manifest& out) {
   out.frames = count_member(top, "frames", out.frames, path);
   check(out.frames >= 1 && out.frames <= 64, path, ": 'frames' is outside 1..64");
   out.prepared = top.contains("format");
+  out.held_out = held_out_of(top, path);
+  for (const auto* text : {&out.stream, &out.variant, &out.held_out}) {
+    const auto problem = text->empty() ? "" : name_problem(*text);
+    check(problem.empty(), path, ": '", printable(*text), "' ", problem);
+  }
   if (!top.contains("tasks")) return read_names(top, path, out);
   for (size_t i = 0; i < top["tasks"].size(); ++i)
     out.tasks.push_back(read_task(top["tasks"][i], top, out.folder, cat(path, ": task ", i + 1)));
@@ -187,6 +199,9 @@ ShareRule rule_of(const std::string& path) {
 // Every task has rows to train on; without a file for val they are shared out.
 void complete_tasks(Manifest& out) {
   check(!out.tasks.empty(), out.folder, ": has no tasks");
+  std::vector<std::string> names;
+  for (const auto& task : out.tasks) names.push_back(task.name);
+  check_names(names, out.folder);
   for (auto& task : out.tasks) {
     const auto train = task.files.find(DataSplit::train);
     check(train != task.files.end(), out.folder, ": task '", printable(task.name), "' has no training file");
@@ -213,6 +228,13 @@ Manifest file_manifest(const std::string& path) {
   out.tasks.push_back(std::move(task));
   complete_tasks(out);
   return out;
+}
+
+std::string held_out_group(const StreamOptions& options) {
+  const auto index = options.path + "/stream.json";
+  if (options.path.empty() || !path_exists(index)) return "";
+  const auto top = json::parse(read_file(index, size_t(1) << 28), nullptr, false);
+  return top.is_object() ? held_out_of(top, index) : "";
 }
 
 Manifest read_manifest(const std::string& folder) {

@@ -47,8 +47,9 @@ struct ManifestTask {
 
 struct Manifest {
   std::string folder, stream, variant;
-  std::string images;  // folder that the rows' images are relative to
-  int64_t frames = 4;  // of a video, side by side in one picture
+  std::string held_out;  // concept group that training leaves out, such as "G3"; empty: none
+  std::string images;    // folder that the rows' images are relative to
+  int64_t frames = 4;    // of a video, side by side in one picture
   bool prepared = false;
   std::vector<ManifestTask> tasks;
 };
@@ -60,6 +61,10 @@ Manifest file_manifest(const std::string& path);
 
 // Files of parquet are not read; the message has the line that converts `path`.
 std::string parquet_advice(const std::string& path);
+
+// The concept group that the stream's training leaves out, such as "G3" (VQACL's novel composition); empty: none, or
+// another for every task (world-sc).
+std::string held_out_group(const StreamOptions& options);
 
 // root/image, or image where it is absolute.
 std::string image_path(const std::string& root, const std::string& image);

@@ -42,6 +42,16 @@ TEST(Text, DurationsAndSizesReadWell) {
 TEST(Text, ControlCharactersNeverReachTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31m\n"), "a\\x1b[31m\\x0a");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
+  EXPECT_EQ(printable("größer ±"), "größer ±");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "\\xc2\\x9b2J")
+      << "U+009B opens a command as escape and bracket do";
+  EXPECT_EQ(printable("a\xff\xe2\x80"), "a\\xff\\xe2\\x80") << "bytes that are not UTF-8";
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "abc"),
+            "\\xe2\\x80\\xaeabc")
+      << "a mark that turns the text around";
 }
 
 }  // namespace

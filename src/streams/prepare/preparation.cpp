@@ -10,6 +10,7 @@
 #include "base/folders.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "io/task_names.h"
 #include "streams/manifest.h"
 #include "streams/picture.h"
 #include "streams/prepare/stored.h"
@@ -113,6 +114,13 @@ const std::string& Preparation::choose_variant(const std::vector<std::string>& k
   return variant_;
 }
 
+void Preparation::add_task(const PreparedTask& task) {
+  tasks_.push_back(task);
+  std::vector<std::string> names;
+  for (const auto& known : tasks_) names.push_back(known.name);
+  check_names(names, options_.source);
+}
+
 std::string Preparation::find(const std::vector<std::string>& names) const {
   std::error_code error;
   for (const auto& name : names)
@@ -209,7 +217,7 @@ void Preparation::look(const std::function<void()>& body) {
 }
 
 std::string Preparation::name_of(size_t task, DataSplit split) const {
-  return fmt::format("{:02d}-{}/{}.jsonl", task + 1, tasks_.at(task).name, split_name(split));
+  return fmt::format("{:02d}-{}/{}.jsonl", task + 1, folder_part(tasks_.at(task).name), split_name(split));
 }
 
 Preparation::OutputFile& Preparation::output(size_t task, DataSplit split) {
