@@ -4,11 +4,10 @@
 #include <iostream>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "report/compare.h"
+#include "cli/summary.h"
 #include "report/tables.h"
 
 namespace asr {
@@ -38,12 +37,13 @@ void compare(const Arguments& arguments, const Common& common) {
     std::cout << rendered(comparison, arguments.format);
   // CSV has no room for them; the other formats end with these lines.
   if (!common.json && arguments.format == "csv")
-    for (const auto& line : comparison.skipped) log_warn("skipped: ", line);
+    for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
+  if (!common.json && arguments.format == "csv")
+    for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   if (set.out.empty()) return;
   if (access(set.out.c_str(), W_OK) != 0)
     return log_info(set.out, ": not writable; compare.md and compare.csv not written");
-  write_file_atomically(set.out + "/compare.md", markdown_tables(comparison));
-  write_file_atomically(set.out + "/compare.csv", csv_table(comparison));
+  write_tables(set.out, comparison);
   log_info("written: ", set.out, "/compare.md and compare.csv");
 }
 
@@ -59,7 +59,9 @@ void add_compare_command(CLI::App& app, Common& common) {
       ->capture_default_str();
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
       ->type_name("LABEL");
-  command->add_option("--metric", arguments->metrics, "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT)")
+  command
+      ->add_option("--metric", arguments->metrics,
+                   "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT, and AP_novel,AF_novel where there are any)")
       ->type_name("LIST");
   command->callback([arguments, &common] { compare(*arguments, common); });
 }

@@ -43,6 +43,9 @@ void run(const std::string& path, const Common& common) {
   std::vector<std::string> warnings;
   const auto matrix = parse_score_csv(read_file(path, 64 << 20), path, warnings);
   for (const auto& warning : warnings) log_warn(warning);
+  const auto left_out = matrix.tasks_left_out();
+  if (!left_out.empty() && !common.json)
+    log_info("without any score, and so left out of every mean: ", printable(join(left_out, ", "), 500));
   const auto s = score(matrix);
   if (!common.json) return print_scores(matrix, s);
   json interference = json::array(), scores = json::array();
@@ -52,6 +55,7 @@ void run(const std::string& path, const Common& common) {
               {"stages", matrix.stages()},
               {"zero_shot", row_json(matrix.zero_shot)},
               {"scores", scores},
+              {"left_out", left_out},
               {"AP", finite_or_null(s.ap)},
               {"AF", finite_or_null(s.af_paper)},
               {"AF_vqacl", finite_or_null(s.af_vqacl)},
@@ -69,7 +73,11 @@ void run(const std::string& path, const Common& common) {
 void add_matrix_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("matrix", "AP, AF, Last, Avg, BWT, MFT and interference of a score matrix");
   auto path = std::make_shared<std::string>();
-  command->add_option("SCORES", *path, "CSV: header of task names, one row a stage from 0, empty cells where unseen")
+  command
+      ->add_option(
+          "SCORES", *path,
+          "matrix.csv or matrix_novel.csv of a run: header of task names, one row a stage from 0 or 1, empty cells "
+          "where unseen; a task without any score is left out")
       ->required();
   command->callback([path, &common] { run(*path, common); });
 }

@@ -2,14 +2,11 @@
 #include <iostream>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/version.h"
-#include "report/compare.h"
-#include "report/page.h"
+#include "cli/summary.h"
 
 namespace asr {
 namespace {
@@ -27,14 +24,14 @@ void report(const Arguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
   const auto comparison = compare_runs(set, options);
-  const std::string page = report_page(set, comparison, version_text());
-  write_file_atomically(path, page);
-  for (const auto& line : comparison.skipped) log_warn("skipped: ", line);
+  const size_t bytes = write_report(path, set, comparison);
+  for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
+  for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   if (common.json)
-    print_json({{"report", path}, {"runs", set.runs.size()}, {"bytes", page.size()}, {"skipped", comparison.skipped}});
+    print_json({{"report", path}, {"runs", set.runs.size()}, {"bytes", bytes}, {"skipped", comparison.skipped}});
   else
     std::cout << set.runs.size() << (set.runs.size() == 1 ? " run" : " runs") << " -> " << path << " ("
-              << human_bytes(static_cast<double>(page.size())) << ")\n";
+              << human_bytes(static_cast<double>(bytes)) << ")\n";
 }
 
 }  // namespace

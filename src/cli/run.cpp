@@ -1,6 +1,7 @@
 // asr run CONFIG.yaml...: trains and evaluates every method, seed and order of a configuration.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/summary.h"
 #include "cli/version.h"
 #include "tensor/runtime.h"
 #include "train/data_parallel.h"
@@ -42,6 +44,28 @@ struct Together {
   }
 };
 
+// A line for every run, with the scores of its matrix.
+void show_results(const std::vector<std::string>& folders, const std::string& out, const Common& common) {
+  const auto set = load_runs(folders);
+  const bool novel =
+      std::any_of(set.runs.begin(), set.runs.end(), [](const Run& run) { return run.novel.stages() > 0; });
+  std::vector<std::string> shown = {"zero_shot", "AP", "AF", "Avg", "MFT"};
+  if (novel) shown.insert(shown.end(), {"AP_novel", "AF_novel"});
+  nlohmann::json runs = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows = {{"run"}};
+  for (const auto& name : shown) rows[0].push_back(name == "zero_shot" ? "zero-shot" : name);
+  for (const auto& run : set.runs) {
+    auto metrics = nlohmann::json::parse(read_file(run.folder + "/metrics.json"));
+    for (const auto& [name, value] : run.scores) metrics["scores"][name] = finite_or_null(value);
+    runs.push_back({{"folder", run.folder}, {"metrics", metrics}});
+    rows.push_back({printable(run.folder.substr(run.folder.rfind('/') + 1))});
+    for (const auto& name : shown) rows.back().push_back(number(run.score(name), 1));
+  }
+  if (common.json) return print_json({{"runs", runs}});
+  std::cout << text_table(rows) << "tables: " << out << "/compare.md and compare.csv; figures: " << out
+            << "/report.html; asr compare " << out << " shows more\n";
+}
+
 void run(const Arguments& arguments, const Common& common) {
   std::vector<Assignment> assignments;
   for (const auto& path : arguments.configs)
@@ -58,21 +82,8 @@ void run(const Arguments& arguments, const Common& common) {
   together.join(request.config.run, request);
   const auto folders = run_all(request);
   if (together.team && !together.team->leads()) return;
-  nlohmann::json runs = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows = {{"run", "zero-shot", "AP", "AF", "Avg", "MFT"}};
-  for (const auto& folder : folders) {
-    const auto metrics = nlohmann::json::parse(read_file(folder + "/metrics.json"));
-    const auto shown = [&](const char* key) {
-      const auto& value = metrics["scores"][key];
-      return value.is_number() ? number(value.get<double>(), 1) : std::string("-");
-    };
-    rows.push_back({folder.substr(folder.rfind('/') + 1), shown("zero_shot"), shown("AP"), shown("AF"), shown("Avg"),
-                    shown("MFT")});
-    runs.push_back({{"folder", folder}, {"metrics", metrics}});
-  }
-  if (common.json) return print_json({{"runs", runs}});
-  std::cout << text_table(rows) << "asr compare " << request.config.run.output_dir << " and asr report "
-            << request.config.run.output_dir << " show more\n";
+  write_summary(request.config.run.output_dir);
+  show_results(folders, request.config.run.output_dir, common);
 }
 
 }  // namespace

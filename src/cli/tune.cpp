@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/version.h"
+#include "report/run.h"
 #include "train/runner.h"
 #include "train/trainer.h"
 
@@ -92,16 +93,13 @@ std::string name_of(const std::vector<Assignment>& point) {
   return out;
 }
 
-// The mean over the runs of a point.
+// The mean over the runs of a point, from their score matrices.
 double score_of(const std::vector<std::string>& folders, const std::string& metric) {
+  const auto set = load_runs(folders);
+  for (const auto& note : set.notes) log_warn(printable(note, 2000));
   double sum = 0;
-  for (const auto& folder : folders) {
-    const auto metrics = json::parse(read_file(folder + "/metrics.json"));
-    const auto& scores = metrics["scores"];
-    check(scores.contains(metric), "--metric ", metric, " is not among the scores; use AP, AF, Last, Avg, BWT or MFT");
-    sum += scores[metric].is_number() ? scores[metric].get<double>() : NAN;
-  }
-  return sum / static_cast<double>(folders.size());
+  for (const auto& run : set.runs) sum += run.score(metric);
+  return sum / static_cast<double>(set.runs.size());
 }
 
 struct Point {

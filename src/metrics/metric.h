@@ -25,6 +25,10 @@ struct MetricResult {
 MetricResult evaluate_metric(const std::string& name, const std::vector<Answered>& samples);
 std::vector<std::string> metric_names();
 
+// Ends with an error where a metric would: its name is unknown, or the dictionary that it reads is not installed. To be
+// asked before hours of training, not after them.
+void check_metric(const std::string& name);
+
 // What most metrics are: the mean of a value per sample, under the component's name.
 MetricResult mean_result(const std::string& component, std::vector<double> per_sample);
 

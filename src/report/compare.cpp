@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "report/novel_means.h"
 #include "report/sample_difference.h"
 
 namespace asr {
@@ -40,7 +41,7 @@ Group make_group(std::vector<const Run*> runs, const std::vector<std::string>& m
   std::sort(runs.begin(), runs.end(),
             [](const Run* a, const Run* b) { return std::tie(a->order, a->seed) < std::tie(b->order, b->seed); });
   Group group;
-  group.label = runs[0]->label, group.joint = runs[0]->joint();
+  group.label = runs[0]->label, group.joint = runs[0]->joint(), group.unfinished = !runs[0]->complete;
   for (const Run* run : runs) {
     if (run->replay_free != runs[0]->replay_free)
       table.notes.push_back("runs of '" + group.label + "' differ in replay_free; shown as not replay-free");
@@ -72,7 +73,8 @@ std::vector<std::pair<const Run*, const Run*>> pairs_of(const Group& group, cons
   std::vector<std::pair<const Run*, const Run*>> out;
   for (const Run* run : group.runs)
     for (const Run* base : baseline.runs)
-      if (run->seed == base->seed && run->order == base->order) out.emplace_back(run, base);
+      if (run->seed == base->seed && run->order == base->order && run->held_out == base->held_out)
+        out.emplace_back(run, base);
   return out;
 }
 
@@ -94,7 +96,7 @@ Difference make_difference(const Group& group, const Group& baseline, const std:
     table.notes.push_back(
         cat("'", group.label, "' shares no seed and order with '", baseline.label, "': no difference is given"));
   const auto ap = std::find(metrics.begin(), metrics.end(), "AP");
-  if (pairs.empty() || pairs.size() >= 3 || ap == metrics.end()) return out;
+  if (pairs.empty() || pairs.size() >= 3 || ap == metrics.end() || table.means) return out;
   const auto samples = sample_difference(pairs);
   if (!samples.note.empty()) table.notes.push_back(cat("'", group.label, "': ", samples.note));
   if (samples.interval.known()) {
@@ -113,21 +115,22 @@ const Group* find_group(const ComparisonTable& table, const std::string& label) 
 void add_differences(ComparisonTable& table, const CompareOptions& options) {
   const std::string wanted = options.against.empty() ? "vanilla" : options.against;
   const Group* baseline = find_group(table, wanted);
-  if (!baseline) {
+  if (!baseline || baseline->unfinished) {
     if (!options.against.empty())
       table.notes.push_back(cat("no complete run of '", wanted, "' here: no differences are given"));
     return;
   }
   table.against = wanted;
   for (const auto& group : table.groups)
-    if (!group.zero_shot && group.label != wanted)
+    if (!group.zero_shot && !group.unfinished && group.label != wanted)
       table.differences.push_back(make_difference(group, *baseline, options.metrics, table));
 }
 
 ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOptions& options) {
   ComparisonTable table;
-  table.stream = runs[0]->stream, table.backbone = runs[0]->backbone;
-  check_tasks(runs);
+  table.stream = runs[0]->stream, table.backbone = runs[0]->backbone, table.held_out = runs[0]->held_out;
+  table.means = runs[0]->folder.empty();
+  if (!table.means) check_tasks(runs);
   std::map<std::string, std::vector<const Run*>> labels;
   for (const Run* run : runs) labels[run->label].push_back(run);
   const auto zero_shot = zero_shot_group(runs, options.metrics);
@@ -144,19 +147,45 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
 
 }  // namespace
 
-Comparison compare_runs(const RunSet& set, const CompareOptions& options) {
-  Comparison out{options.metrics, {}, set.skipped, set.notes};
-  std::map<std::pair<std::string, std::string>, std::vector<const Run*>> tables;
+std::string table_title(const ComparisonTable& table) {
+  const std::string group = table.held_out.empty() ? "" : cat(", ", table.held_out, " held out");
+  return cat(table.stream, table.means ? cat(", ", table.held_out) : group, ", ", table.backbone);
+}
+
+Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
+  CompareOptions options = asked;
+  if (options.metrics.empty()) {
+    options.metrics = {"AP", "AF", "Avg", "BWT", "MFT"};
+    if (std::any_of(set.runs.begin(), set.runs.end(), [](const Run& run) { return run.novel.stages() > 0; }))
+      options.metrics.insert(options.metrics.end(), {"AP_novel", "AF_novel"});
+  }
+  Comparison out{options.metrics, {}, set.skipped, set.notes, {}};
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<const Run*>> tables;
   std::vector<std::string> labels;
-  for (const auto& run : set.runs) tables[{run.stream, run.backbone}].push_back(&run), labels.push_back(run.label);
+  for (const auto& run : set.runs) {
+    tables[{run.stream, run.backbone, run.held_out}].push_back(&run);
+    if (run.complete) labels.push_back(run.label);
+  }
   check(options.against.empty() || std::count(labels.begin(), labels.end(), options.against) > 0, "--against ",
         printable(options.against), ": no complete run has this label", did_you_mean(options.against, labels));
   for (const auto& [key, runs] : tables) out.tables.push_back(make_table(runs, options));
+  for (auto& means : novel_means(set.runs)) {
+    std::vector<const Run*> runs;
+    for (const auto& run : means.runs) {
+      runs.push_back(run.get());
+      out.mean_runs.push_back(run);
+    }
+    auto table = make_table(runs, options);
+    table.held_out = means.over;
+    table.notes.insert(table.notes.begin(), means.notes.begin(), means.notes.end());
+    out.tables.push_back(std::move(table));
+  }
   return out;
 }
 
 std::vector<std::string> parse_metric_list(const std::string& text) {
-  static const std::vector<std::string> known = {"AP", "AF", "AF_vqacl", "Last", "Avg", "BWT", "MFT"};
+  static const std::vector<std::string> known = {"AP",  "AF",  "AF_vqacl", "Last",     "Avg",
+                                                 "BWT", "MFT", "AP_novel", "AF_novel", "AF_novel_vqacl"};
   std::vector<std::string> out;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());

@@ -2,6 +2,7 @@
 // against a baseline. Nothing here hides a number; what a figure does not cover is said in a note.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,21 +12,21 @@
 namespace asr {
 
 struct CompareOptions {
-  std::vector<std::string> metrics = {"AP", "AF", "Avg", "BWT", "MFT"};
-  std::string against;  // label of the baseline; empty: vanilla where present
+  std::vector<std::string> metrics;  // empty: AP, AF, Avg, BWT, MFT; AP_novel and AF_novel where a run has them
+  std::string against;               // label of the baseline; empty: vanilla where present
 };
 
 // All runs of one label on one stream and backbone; also the line "zero-shot", which has no runs of its own.
 struct Group {
   std::string label;
-  bool replay_free = true, joint = false, zero_shot = false;
+  bool replay_free = true, joint = false, zero_shot = false, unfinished = false;
   std::vector<const Run*> runs;  // by order, then seed
   std::vector<Spread> scores;    // one a metric
 };
 
 enum class IntervalOver { nothing, pairs, samples };
 
-// A label minus the baseline, over the runs that share seed and order.
+// A label minus the baseline, over the complete runs that share seed and order.
 struct Difference {
   std::string label;
   int pairs = 0;
@@ -34,9 +35,11 @@ struct Difference {
   std::vector<Interval> intervals;  // over samples: AP alone
 };
 
-// One stream and backbone.
+// One stream, held-out group and backbone; or means over such tables, whose runs have no files of their own.
 struct ComparisonTable {
   std::string stream, backbone;
+  std::string held_out;  // concept group that training left out; "mean over ..."; empty: none
+  bool means = false;
   std::vector<Group> groups;  // zero-shot, the baseline, the others by name, joint
   std::string against;        // empty: no differences
   std::vector<Difference> differences;
@@ -47,7 +50,9 @@ struct Comparison {
   std::vector<std::string> metrics;
   std::vector<ComparisonTable> tables;
   std::vector<std::string> skipped, notes;
+  std::vector<std::shared_ptr<const Run>> mean_runs;  // those of the tables of means
 };
+std::string table_title(const ComparisonTable& table);  // "vqacl:vqav2, G3 held out, llava"
 
 // The runs must outlive the result.
 Comparison compare_runs(const RunSet& set, const CompareOptions& options);

@@ -32,15 +32,17 @@ std::vector<double> mean_row(const std::vector<std::vector<double>>& rows) {
   return out;
 }
 
-std::vector<HeatRow> heat_rows(const std::vector<const Run*>& runs) {
+using MatrixOf = ScoreMatrix Run::*;  // the standard matrix, or that of novel compositions
+
+std::vector<HeatRow> heat_rows(const std::vector<const Run*>& runs, MatrixOf which) {
   std::vector<HeatRow> out;
   std::vector<std::vector<double>> rows;
   for (const Run* run : runs)
-    if (!run->matrix.zero_shot.empty()) rows.push_back(run->matrix.zero_shot);
+    if (!(run->*which).zero_shot.empty()) rows.push_back((run->*which).zero_shot);
   if (!rows.empty()) out.push_back({"zero-shot", mean_row(rows), -1});
-  for (int a = 0; a < runs[0]->matrix.stages(); ++a) {
+  for (int a = 0; a < (runs[0]->*which).stages(); ++a) {
     rows.clear();
-    for (const Run* run : runs) rows.push_back(run->matrix.rows[a]);
+    for (const Run* run : runs) rows.push_back((run->*which).rows[a]);
     if (runs[0]->joint())
       out.push_back({"all at once", mean_row(rows), -1});
     else
@@ -49,18 +51,34 @@ std::vector<HeatRow> heat_rows(const std::vector<const Run*>& runs) {
   return out;
 }
 
-void draw_cell(Svg& svg, double x, double y, double value, bool newest) {
+// The top of the colours: 100, or the largest caption score above it.
+double highest_score(const ComparisonTable& table) {
+  double highest = 100;
+  const auto look = [&highest](const std::vector<double>& row) {
+    for (const double value : row)
+      if (value > highest) highest = value;
+  };
+  for (const auto& group : table.groups)
+    for (const Run* run : group.runs)
+      for (const auto* matrix : {&run->matrix, &run->novel}) {
+        look(matrix->zero_shot);
+        for (const auto& row : matrix->rows) look(row);
+      }
+  return highest;
+}
+
+void draw_cell(Svg& svg, double x, double y, double value, bool newest, double highest) {
   if (!std::isfinite(value)) return;
-  const Rgb color = cell_color(value / 100);
+  const Rgb color = cell_color(value / highest);
   svg.rect(x + 0.5, y + 0.5, kCellWidth - 1, kCellHeight - 1,
            fmt::format("fill=\"{}\"{}", hex(color), newest ? " class=\"newest\"" : ""));
-  const std::string text = value >= 99.95 ? "100" : fmt::format("{:.1f}", value);
+  const std::string text = value >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.1f}", value);
   svg.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, text, "cell",
            fmt::format("style=\"fill:{}\"", text_color_on(color)));
 }
 
-std::string heat_map(const std::vector<const Run*>& runs, const std::string& name) {
-  const auto rows = heat_rows(runs);
+std::string heat_map(const std::vector<const Run*>& runs, MatrixOf which, const std::string& name, double highest) {
+  const auto rows = heat_rows(runs, which);
   const auto& tasks = runs[0]->tasks;
   size_t longest = 0;
   for (const auto& task : tasks) longest = std::max(longest, shortened(task, 14).size());
@@ -77,7 +95,7 @@ std::string heat_map(const std::vector<const Run*>& runs, const std::string& nam
     svg.text(kLeft - 5, y + kCellHeight / 2 + 4, shortened(rows[a].name, 13), "tick end");
     for (size_t b = 0; b < tasks.size(); ++b)
       draw_cell(svg, kLeft + kCellWidth * static_cast<double>(b), y, rows[a].values[b],
-                static_cast<int>(b) == rows[a].newest);
+                static_cast<int>(b) == rows[a].newest, highest);
   }
   return "<div class=\"scroll\" tabindex=\"0\" style=\"--least:" + coordinate(width * 0.85) + "px\">" + svg.done() +
          "</div>";
@@ -86,10 +104,12 @@ std::string heat_map(const std::vector<const Run*>& runs, const std::string& nam
 }  // namespace
 
 std::string figure_score_matrices(const ComparisonTable& table) {
-  std::string out =
+  const double highest = highest_score(table);
+  std::string out = fmt::format(
       "<p class=\"note\">Row: after this stage (its task was learnt last, outlined). Column: score on "
-      "this task. Tasks not yet learnt are blank. The colours run from 0 to 100 in every map.</p>\n"
-      "<div class=\"grid wide\">\n";
+      "this task. Tasks not yet learnt are blank, and on novel compositions those that have none. The colours run from "
+      "0 to {:.0f} in every map.</p>\n<div class=\"grid wide\">\n",
+      highest);
   for (const auto& [group, style] : styled_groups(table)) {
     std::map<int64_t, std::vector<const Run*>> orders;
     for (const Run* run : group->runs) orders[run->order].push_back(run);
@@ -97,7 +117,15 @@ std::string figure_score_matrices(const ComparisonTable& table) {
       std::string name = group->label;
       if (orders.size() > 1) name += fmt::format(", order {}", order);
       if (runs.size() > 1) name += fmt::format(", mean of {} runs", runs.size());
-      out += "<figure><figcaption>" + escaped(name) + "</figcaption>" + heat_map(runs, name) + "</figure>\n";
+      const auto add = [&, &members = runs](MatrixOf which, const std::string& caption) {
+        out += "<figure><figcaption>" + escaped(caption) + "</figcaption>" +
+               heat_map(members, which, caption, highest) + "</figure>\n";
+      };
+      add(&Run::matrix, name);
+      const auto composes = [&members = runs](const Run* run) {
+        return run->novel.stages() > 0 && run->novel.stages() == members[0]->novel.stages();
+      };
+      if (std::all_of(runs.begin(), runs.end(), composes)) add(&Run::novel, name + ", novel compositions");
     }
   }
   return out + "</div>\n";

@@ -38,8 +38,10 @@ json read_json(const std::string& path) {
   });
 }
 
-void for_each_json_line(const std::string& path, const std::function<void(const json&, const std::string&)>& use) {
-  const std::string text = read_file(path);
+void for_each_json_line(const std::string& path, const std::function<void(const json&, const std::string&)>& use,
+                        bool growing) {
+  std::string text = read_file(path);
+  if (growing) text.resize(text.rfind('\n') + 1);  // npos + 1 is 0: no line has ended yet
   int number = 1;
   for (size_t begin = 0; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -71,6 +73,10 @@ std::string JsonFields::text(const char* key) const {
   const auto& value = at(key);
   check(value.is_string(), where_, ": '", key, "' is ", shown(value), ", not a text");
   return value.get<std::string>();
+}
+
+std::string JsonFields::text_or(const char* key, const char* otherwise) const {
+  return has(key) ? text(key) : otherwise;
 }
 
 int64_t JsonFields::integer(const char* key) const {

@@ -1,5 +1,7 @@
 #include "report/page.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/atomic_file.h"
@@ -61,12 +63,35 @@ std::string fingerprint_html(const std::string& root) {
   return out + "</dl>\n";
 }
 
-std::string reproduce_html(const std::string& root) {
-  const std::string path = root + "/config.yaml";
-  if (!path_exists(path)) return missing("No command can be given: " + path + " does not exist.");
-  return "<pre><code>asr run " + escaped(quoted(path)) + "\nasr compare " + escaped(quoted(root)) + "\nasr report " +
-         escaped(quoted(root)) + "</code></pre>\n<details><summary>config.yaml</summary><pre><code>" +
-         escaped(read_file(path, 1 << 20)) + "</code></pre></details>\n";
+// One configuration a call of asr run: runs of the same folder may come from several. By content, so that the file in
+// the output folder, which the last call wrote, stands for all runs of that call.
+std::map<std::string, std::string> configurations(const std::string& root, const std::vector<Run>& runs) {
+  std::map<std::string, std::string> out;  // path by content
+  std::vector<std::string> paths = {root + "/config.yaml"};
+  for (const auto& run : runs)
+    if (run.root == root) paths.push_back(run.folder + "/config.yaml");
+  for (const auto& path : paths)
+    if (path_exists(path)) out.emplace(read_file(path, 1 << 20), path);
+  return out;
+}
+
+// Into a folder of its own: asr run does not write over runs that are there.
+std::string reproduce_html(const std::string& root, const std::vector<Run>& runs) {
+  const auto configs = configurations(root, runs);
+  if (configs.empty()) return missing("No command can be given: " + root + "/config.yaml does not exist.");
+  const std::string again = root + "-again";
+  std::string commands, texts;
+  for (const auto& [text, path] : configs) {
+    const char* leave_done = configs.size() > 1 ? " --resume" : "";  // what two of them share is run once
+    commands += "asr run " + quoted(path) + leave_done + " --set " + quoted("output_dir=" + again) + "\n";
+    texts +=
+        "<details><summary>" + escaped(path) + "</summary><pre><code>" + escaped(text) + "</code></pre></details>\n";
+  }
+  commands += "asr compare " + quoted(root) + " " + quoted(again);
+  return "<pre><code>" + escaped(commands) +
+         "</code></pre>\n<p class=\"note\">In the folder in which the runs were "
+         "started: relative paths are meant from there.</p>\n" +
+         texts;
 }
 
 std::string facts_html(const ComparisonTable& table) {
@@ -94,19 +119,23 @@ std::string section(const std::string& title, const std::string& body) {
 }
 
 std::string table_html(const Comparison& comparison, const ComparisonTable& table) {
-  std::string out = "<h2>" + escaped(table.stream + ", " + table.backbone) + "</h2>\n" + facts_html(table);
+  std::string out = "<h2>" + escaped(table_title(table)) + "</h2>\n" + (table.means ? "" : facts_html(table));
   Grid scores = score_grid(comparison, table);
   scores.caption = "scores";  // the heading above has said of what
   std::string tables = html_grid(scores);
   if (!table.differences.empty()) tables += html_grid(difference_grid(comparison, table));
   out += section("Comparison", tables + html_list(footnotes(comparison, table), "notes"));
+  if (table.means) return out;
   for (const auto& figure : all_figures()) out += section(figure.title, figure.draw(table));
   return out;
 }
 
 std::string title_of(const Comparison& comparison) {
   std::vector<std::string> names;
-  for (const auto& table : comparison.tables) names.push_back(table.stream + " on " + table.backbone);
+  for (const auto& table : comparison.tables) {
+    const auto name = table.stream + " on " + table.backbone;
+    if (!table.means && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
   return "ASR: " + join(names, "; ");
 }
 
@@ -127,7 +156,7 @@ std::string report_page(const RunSet& set, const Comparison& comparison, const s
   out += html_list(remarks, "remarks");
   for (const auto& table : comparison.tables) out += table_html(comparison, table);
   out += "<h2>To reproduce</h2>\n";
-  for (const auto& root : roots) out += reproduce_html(root);
+  for (const auto& root : roots) out += reproduce_html(root, set.runs);
   return out + "<footer>" + escaped(version) + "</footer>\n</main></body></html>\n";
 }
 

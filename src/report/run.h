@@ -1,13 +1,13 @@
-// A finished run as it lies on disk: one method folder with its identity, scores and costs. Large parts (log,
-// predictions, analysis) stay on disk until a figure asks for them, see run_files.h.
+// A run as it lies on disk: one method folder with its identity, scores and costs. Scores are computed from its score
+// matrices; what metrics.json says of them is only compared. Large parts (log, predictions, analysis) stay on disk
+// until a figure asks for them, see run_files.h.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "metrics/score_matrix.h"
+#include "metrics/named_scores.h"
 
 namespace asr {
 
@@ -25,13 +25,15 @@ struct Run {
   std::string root;    // OUT
   std::string label;   // the method and its variant, e.g. asr-no-angular
   std::string method, stream, backbone;
+  std::string held_out;  // concept group that training left out (VQACL's novel composition); empty: none
   int64_t seed = 0, order = 0;
-  bool replay_free = true;
-  std::vector<std::string> tasks;        // in the order trained
-  std::map<std::string, double> scores;  // as metrics.json has them; NaN where undefined
+  bool replay_free = true, complete = true;
+  std::vector<std::string> tasks;  // in the order trained
+  NamedScores scores;              // over the stages there are; NaN where undefined
   RunCost cost{};
   std::vector<SkillCurve> skills;
   ScoreMatrix matrix;  // a joint run has one row, with every task in it
+  ScoreMatrix novel;   // on unseen compositions; no rows where the stream has none
 
   bool joint() const { return method == "joint"; }
   double score(const std::string& metric) const;  // NaN when absent
@@ -39,14 +41,15 @@ struct Run {
 };
 
 struct RunSet {
-  std::vector<Run> runs;             // complete ones, by folder
+  std::vector<Run> runs;             // those with a stage done, by folder
   std::vector<std::string> skipped;  // one line each: folder and why
   std::vector<std::string> notes;    // what a reader of the numbers should know
   std::string out;                   // the one OUT folder that was named; empty when several, or a method folder
 };
 
-// Each path is an OUT folder or a method folder. Bad content is an error; an unfinished run is skipped; no complete run
-// at all is an error.
+// Each path is an OUT folder or a method folder. Bad content is an error. An unfinished run keeps its scores over the
+// stages so far under a label that says how many there are; one without any stage is skipped; no run at all is an
+// error.
 RunSet load_runs(const std::vector<std::string>& paths);
 
 }  // namespace asr

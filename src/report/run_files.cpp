@@ -85,9 +85,10 @@ LossLog read_loss_log(const Run& run) {
   const std::string path = run.folder + "/log.jsonl";
   if (!path_exists(path)) return log;
   LogAxis axis(log);
-  for_each_json_line(path, [&](const json& line, const std::string& place) {
+  const auto use = [&](const json& line, const std::string& place) {
     if (line.contains("loss")) axis.add(JsonFields(line, place), line);  // others report evaluation
-  });
+  };
+  for_each_json_line(path, use, /*growing=*/!run.complete);
   axis.finish();
   return log;
 }

@@ -19,7 +19,7 @@ std::string mismatch(const Run& run, const Predictions& predictions) {
   }
   const double ap = 100 * sum / static_cast<double>(predictions.tasks.size());
   if (std::abs(ap - run.score("AP")) <= 0.1) return "";
-  return cat("the predictions in ", run.folder, " give AP ", ap, ", its metrics.json ", run.score("AP"),
+  return cat("the predictions in ", run.folder, " give AP ", ap, ", its matrix ", run.score("AP"),
              "; no interval over samples");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/csv.h"
 #include "report/tables.h"
 
 namespace asr {
@@ -69,9 +70,10 @@ std::string replaced(const std::string& text, const std::string& special, const 
   return out;
 }
 
+// A line end would end a table's row.
 std::string markdown_escaped(const std::string& text) {
-  static const char* const replacements[] = {"\\|", "\\*", "\\_", "&lt;", "\\`", "\\["};
-  return replaced(text, "|*_<`[", replacements);
+  static const char* const replacements[] = {"\\|", "\\*", "\\_", "&lt;", "\\`", "\\[", "\\\\"};
+  return replaced(printable(text, 2000), "|*_<`[\\", replacements);
 }
 
 std::string markdown_grid(const Grid& grid) {
@@ -130,13 +132,6 @@ std::string latex_grid(const Grid& grid) {
   return out + "\\bottomrule\n\\end{tabular}\n";
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 std::string csv_number(double value) {
   return std::isfinite(value) ? fmt::format("{:.6g}", value) : "";
 }
@@ -154,7 +149,7 @@ const Difference* difference_of(const ComparisonTable& table, const Group& group
 std::string csv_difference(const ComparisonTable& table, const Difference* d, size_t m) {
   if (!d) return ",,,,,,";
   const auto& interval = d->intervals[m];
-  return fmt::format("{},{},{},{},{},{},{}", csv_field(table.against), d->pairs, csv_number(d->mean[m]),
+  return fmt::format("{},{},{},{},{},{},{}", csv_safe_field(table.against), d->pairs, csv_number(d->mean[m]),
                      csv_number(interval.low), csv_number(interval.high), interval.known() ? name_of(d->over) : "",
                      interval.known() ? (interval.excludes_zero() ? "1" : "0") : "");
 }
@@ -237,15 +232,16 @@ std::string latex_tables(const Comparison& comparison) {
 std::string csv_table(const Comparison& comparison) {
   std::string out =
       "stream,backbone,label,replay_free,metric,n,mean,deviation,low,high,against,pairs,difference,difference_low,"
-      "difference_high,interval_over,excludes_zero\n";
+      "difference_high,interval_over,excludes_zero,held_out\n";
   for (const auto& table : comparison.tables)
     for (const auto& group : table.groups)
       for (size_t m = 0; m < comparison.metrics.size(); ++m) {
         const auto& s = group.scores[m];
-        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(table.stream), csv_field(table.backbone),
-                           csv_field(group.label), group.replay_free ? 1 : 0, comparison.metrics[m], s.n,
-                           csv_number(s.mean), csv_number(s.deviation), csv_number(s.interval.low),
-                           csv_number(s.interval.high), csv_difference(table, difference_of(table, group), m));
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_safe_field(table.stream),
+                           csv_safe_field(table.backbone), csv_safe_field(group.label), group.replay_free ? 1 : 0,
+                           comparison.metrics[m], s.n, csv_number(s.mean), csv_number(s.deviation),
+                           csv_number(s.interval.low), csv_number(s.interval.high),
+                           csv_difference(table, difference_of(table, group), m), csv_safe_field(table.held_out));
       }
   return out;
 }
@@ -257,6 +253,8 @@ json comparison_json(const Comparison& comparison) {
     for (const auto& group : table.groups) groups.push_back(group_json(comparison, group));
     for (const auto& difference : table.differences) differences.push_back(difference_json(comparison, difference));
     tables.push_back({{"stream", table.stream},
+                      {"held_out", table.held_out},
+                      {"means", table.means},
                       {"backbone", table.backbone},
                       {"groups", groups},
                       {"against", table.against},

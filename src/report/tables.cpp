@@ -76,10 +76,21 @@ void add_difference_notes(const ComparisonTable& table, std::vector<std::string>
         "of other seeds or orders.");
 }
 
+void add_novel_notes(const ComparisonTable& table, std::vector<std::string>& out) {
+  if (!table.means)
+    out.push_back(
+        "AP_novel, AF_novel: over the questions on compositions of skill and concept group that training left "
+        "out, in the tasks that have such questions.");
+  else
+    out.push_back(cat("AP_novel, AF_novel: ", table.held_out,
+                      "; the other scores are those of runs without a held-out group. n "
+                      "counts pairs of seed and order."));
+}
+
 }  // namespace
 
 Grid score_grid(const Comparison& comparison, const ComparisonTable& table) {
-  Grid grid{cat(table.stream, ", ", table.backbone), {"label", "n"}, {}};
+  Grid grid{table_title(table), {"label", "n"}, {}};
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
   for (const auto& group : table.groups) {
     std::vector<Cell> row = {{printable(group.label) + (group.replay_free ? "" : " †"), ""},
@@ -107,7 +118,11 @@ std::vector<std::string> footnotes(const Comparison& comparison, const Compariso
   const auto has = [&](auto test) { return std::any_of(table.groups.begin(), table.groups.end(), test); };
   const bool forgetting = std::any_of(comparison.metrics.begin(), comparison.metrics.end(),
                                       [](const std::string& m) { return m.rfind("AF", 0) == 0; });
-  out.push_back(cat("Scores in 0..100; higher is better", forgetting ? ", except forgetting (AF): lower." : "."));
+  out.push_back(cat("Scores in 0..100, caption scores (CIDEr) possibly above; higher is better",
+                    forgetting ? ", except forgetting (AF): lower." : "."));
+  if (std::any_of(comparison.metrics.begin(), comparison.metrics.end(),
+                  [](const std::string& m) { return m.find("_novel") != std::string::npos; }))
+    add_novel_notes(table, out);
   add_run_notes(table, out);
   add_difference_notes(table, out);
   if (has([](const Group& g) { return g.zero_shot; }))

@@ -195,6 +195,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
     check(std::find(metrics.begin(), metrics.end(), task.metric) != metrics.end(), stream->name(), ": task '",
           printable(task.name), "' is scored by '", printable(task.metric), "', which is unknown",
           did_you_mean(task.metric, metrics));
+  for (const auto& task : stream->tasks()) check_metric(task.metric);
   const auto keys = keys_of(config.run);
   if (team.leads()) begin_output(request, keys, fingerprint_of(request, *stream, path));
 

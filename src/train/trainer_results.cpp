@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "base/folders.h"
 #include "io/analysis_file.h"
+#include "io/csv.h"
+#include "metrics/named_scores.h"
 #include "metrics/skill_forgetting.h"
 #include "skills/taxonomy.h"
 #include "spectral/diagnostics.h"
+#include "streams/manifest.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
 
@@ -196,7 +199,7 @@ namespace {
 std::string matrix_text(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows, int first,
                         bool joint) {
   std::string out = "stage";
-  for (const auto& task : tasks) out += "," + task;
+  for (const auto& task : tasks) out += "," + csv_field(task);
   out += "\n";
   for (size_t a = 0; a < rows.size(); ++a) {
     const size_t stage = joint && a > 0 ? tasks.size() : a + static_cast<size_t>(first);
@@ -208,40 +211,29 @@ std::string matrix_text(const std::vector<std::string>& tasks, const std::vector
   return out;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? NAN : sum / static_cast<double>(values.size());
+// `rows` without any zero-shot row; unseen cells are NaN.
+ScoreMatrix matrix_of(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows) {
+  ScoreMatrix out;
+  out.tasks = tasks;
+  for (auto row : rows) {
+    row.resize(tasks.size(), NAN);
+    std::replace(row.begin(), row.end(), kNotAsked, static_cast<double>(NAN));
+    out.rows.push_back(std::move(row));
+  }
+  return out;
 }
 
-json scores_of(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows, bool joint) {
-  json out = {{"zero_shot", number_or_null(rows.empty() ? NAN : mean_of(rows[0]))}};
-  if (rows.size() < 2) return out;
-  if (joint) {
-    const double final = mean_of(rows.back());
-    out.update({{"AP", final},
-                {"Last", final},
-                {"Avg", json()},
-                {"AF", json()},
-                {"AF_vqacl", json()},
-                {"BWT", json()},
-                {"MFT", final}});
-    return out;
+json scores_of(const std::vector<std::string>& tasks, const std::vector<std::vector<double>>& rows,
+               const std::vector<std::vector<double>>& novel, bool joint) {
+  auto matrix = matrix_of(tasks, rows);
+  if (!rows.empty()) {
+    matrix.zero_shot = matrix.rows.front();
+    matrix.rows.erase(matrix.rows.begin());
   }
-  ScoreMatrix matrix;
-  matrix.tasks = tasks, matrix.zero_shot = rows[0];
-  for (size_t a = 1; a < rows.size(); ++a) {
-    matrix.rows.push_back(rows[a]);
-    matrix.rows.back().resize(tasks.size(), NAN);
-  }
-  const auto s = score(matrix);
-  out.update({{"AP", s.ap},
-              {"AF", number_or_null(s.af_paper)},
-              {"AF_vqacl", number_or_null(s.af_vqacl)},
-              {"Last", s.last},
-              {"Avg", s.avg},
-              {"BWT", number_or_null(s.bwt)},
-              {"MFT", s.mft}});
+  auto scores = named_scores(matrix, joint);
+  if (!novel.empty()) scores.merge(novel_scores(matrix_of(tasks, novel)));
+  json out = json::object();
+  for (const auto& [name, value] : scores) out[name] = number_or_null(value);
   return out;
 }
 
@@ -270,8 +262,9 @@ void Trainer::write_results(bool complete) {
   const bool joint = methods_[0]->joint();
   write_file_atomically(key_.folder + "/matrix.csv", matrix_text(tasks, at_.rows, 0, joint));
   const auto& known = data_.stream().tasks();
-  if (!at_.novel.empty() && std::any_of(known.begin(), known.end(), [](const StreamTask& t) { return t.novel; }))
-    write_file_atomically(key_.folder + "/matrix_novel.csv", matrix_text(tasks, at_.novel, 1, false));
+  const bool composes = std::any_of(known.begin(), known.end(), [](const StreamTask& t) { return t.novel; });
+  const auto novel = composes ? at_.novel : std::vector<std::vector<double>>();
+  if (!novel.empty()) write_file_atomically(key_.folder + "/matrix_novel.csv", matrix_text(tasks, novel, 1, false));
   int64_t adapter = 0, stored = 0;
   for (const auto& [name, tensor] : parameters_) adapter += tensor.numel();
   bool replay_free = true;
@@ -283,10 +276,11 @@ void Trainer::write_results(bool complete) {
       {"seed", key_.seed},
       {"order", key_.order},
       {"stream", data_.stream().name()},
+      {"held_out", held_out_group(config_.run.stream)},
       {"backbone", model_.name()},
       {"replay_free", replay_free},
       {"tasks", tasks},
-      {"scores", scores_of(tasks, at_.rows, joint)},
+      {"scores", scores_of(tasks, at_.rows, novel, joint)},
       {"cost",
        {{"step_ms",
          number_or_null(at_.global_step > 0 ? 1000 * at_.train_seconds / static_cast<double>(at_.global_step) : NAN)},

@@ -75,11 +75,11 @@ TEST(ScoreMatrix, BadFilesNameTheLine) {
   EXPECT_CONTAINS(message(""), "is empty");
   EXPECT_CONTAINS(message("stage\n"), "at least one task");
   EXPECT_CONTAINS(message("stage,a,a\n1,1,1\n"), "stands twice");
-  EXPECT_CONTAINS(message("stage,a,\n1,1,1\n"), "no name");
+  EXPECT_CONTAINS(message("stage,a,\n1,1,1\n"), "is empty");
   EXPECT_CONTAINS(message("stage,a\n0,1\n"), "no row for stage 1");
   EXPECT_CONTAINS(message("stage,a,b\n1,1\n"), "m.csv:2: has 1 scores");
   EXPECT_CONTAINS(message("stage,a\n1,x\n"), "not a number");
-  EXPECT_CONTAINS(message("stage,a\n1,101\n"), "outside 0..100");
+  EXPECT_CONTAINS(message("stage,a\n1,-1\n"), "is below 0");
   EXPECT_CONTAINS(message("stage,a\n1,nan\n"), "not a number");
   EXPECT_CONTAINS(message("stage,a,b\n1,1,\n3,1,1\n"), "out of order");
   EXPECT_CONTAINS(message("stage,a,b\n1,1,\n2,,1\n"), "is missing after stage 2");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "io/csv.h"
 #include "io/safetensors.h"
 #include "metrics/score_matrix.h"
 #include "tests/support/files.h"
@@ -22,7 +23,9 @@ struct FabricatedRun {
   std::vector<std::string> tasks = {"count", "color", "read"};
   std::vector<double> zero_shot = {10, 20, 30};
   std::vector<std::vector<double>> rows = {{50}, {40, 60}, {45, 50, 70}};  // a joint run has the last one alone
-  int questions = 20;                                                      // a task
+  std::string held_out;                                                    // concept group that training left out
+  std::vector<std::vector<double>> novel;  // matrix_novel.csv, where not empty; NaN: no such questions
+  int questions = 20;                      // a task
   int image_size = 16;
   bool log = true, predictions = true, analysis = true;
   // Examples for the overlays; pixels [image_size][image_size][3].
@@ -56,12 +59,12 @@ inline nlohmann::json fabricated_scores(const FabricatedRun& run) {
   const double zero_shot = run.zero_shot.empty() ? NAN : mean_of(run.zero_shot);
   if (run.joint())
     return {{"AP", mean_of(run.rows.back())},
-            {"AF", 0},
+            {"AF", nullptr},
             {"AF_vqacl", nullptr},
             {"Last", mean_of(run.rows.back())},
             {"Avg", nullptr},
             {"BWT", nullptr},
-            {"MFT", nullptr},
+            {"MFT", mean_of(run.rows.back())},
             {"zero_shot", number_or_null(zero_shot)}};
   ScoreMatrix matrix{run.tasks, run.zero_shot, run.rows};
   for (auto& row : matrix.rows) row.resize(run.tasks.size(), NAN);
@@ -94,7 +97,7 @@ inline nlohmann::json fabricated_skills(const FabricatedRun& run) {
 
 inline std::string fabricated_matrix(const FabricatedRun& run) {
   std::string out = "stage";
-  for (const auto& task : run.tasks) out += "," + task;
+  for (const auto& task : run.tasks) out += "," + csv_field(task);
   out += "\n";
   const auto add = [&](size_t stage, const std::vector<double>& row) {
     out += std::to_string(stage);
@@ -103,6 +106,19 @@ inline std::string fabricated_matrix(const FabricatedRun& run) {
   };
   if (!run.zero_shot.empty()) add(0, run.zero_shot);
   for (size_t a = 0; a < run.rows.size(); ++a) add(run.joint() ? run.tasks.size() : a + 1, run.rows[a]);
+  return out;
+}
+
+inline std::string fabricated_novel(const FabricatedRun& run) {
+  std::string out = "stage";
+  for (const auto& task : run.tasks) out += "," + csv_field(task);
+  out += "\n";
+  for (size_t a = 0; a < run.novel.size(); ++a) {
+    out += std::to_string(a + 1);
+    for (size_t b = 0; b < run.tasks.size(); ++b)
+      out += "," + (b < run.novel[a].size() && !std::isnan(run.novel[a][b]) ? std::to_string(run.novel[a][b]) : "");
+    out += "\n";
+  }
   return out;
 }
 
@@ -256,6 +272,7 @@ inline std::string write_run(const std::string& out, const FabricatedRun& run) {
                                   {"order", run.order},
                                   {"stream", run.stream},
                                   {"backbone", run.backbone},
+                                  {"held_out", run.held_out},
                                   {"replay_free", run.replay_free},
                                   {"tasks", run.tasks},
                                   {"scores", fabricated_scores(run)},
@@ -269,6 +286,7 @@ inline std::string write_run(const std::string& out, const FabricatedRun& run) {
                                   {"complete", run.complete}};
   write_text(folder + "/metrics.json", metrics.dump(1));
   write_text(folder + "/matrix.csv", fabricated_matrix(run));
+  if (!run.novel.empty()) write_text(folder + "/matrix_novel.csv", fabricated_novel(run));
   if (run.log) write_log(folder, run);
   if (run.predictions) write_predictions(folder, run);
   if (run.analysis) write_analysis(folder, run);

@@ -15,7 +15,7 @@ struct FormatRow {
 };
 constexpr FormatRow kRows[kFormats] = {{"yes_no", "exact"},       {"letter_choice", "letter"}, {"class_name", "exact"},
                                        {"short_answer", "exact"}, {"reading", "exact"},        {"counting", "exact"},
-                                       {"bounding_box", "iou50"}, {"caption", "rouge_l"},      {"cell_code", "exact"},
+                                       {"bounding_box", "iou50"}, {"caption", "caption7"},     {"cell_code", "exact"},
                                        {"backwards", "exact"},    {"color_initials", "exact"}, {"record", "exact"},
                                        {"tally", "exact"},        {"alphabetical", "exact"}};
 

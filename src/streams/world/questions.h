@@ -33,7 +33,7 @@ enum class Format {
 };
 inline constexpr int kFormats = 14;
 const char* name_of(Format format);
-const char* metric_of(Format format);  // exact, letter, iou50 or rouge_l
+const char* metric_of(Format format);  // exact, letter, iou50 or caption7
 
 struct Question {
   std::string text, answer;

@@ -1,0 +1,37 @@
+#include "cli/summary.h"
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/version.h"
+#include "report/page.h"
+#include "report/tables.h"
+
+namespace asr {
+
+void write_tables(const std::string& out, const Comparison& comparison) {
+  write_file_atomically(out + "/compare.md", markdown_tables(comparison));
+  write_file_atomically(out + "/compare.csv", csv_table(comparison));
+}
+
+size_t write_report(const std::string& path, const RunSet& set, const Comparison& comparison) {
+  const std::string page = report_page(set, comparison, version_text());
+  write_file_atomically(path, page);
+  return page.size();
+}
+
+void write_summary(const std::string& out) {
+  try {
+    const auto set = load_runs({out});
+    const auto comparison = compare_runs(set, {});
+    write_tables(out, comparison);
+    write_report(out + "/report.html", set, comparison);
+    for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
+  } catch (const Error& error) {
+    log_warn(out,
+             ": the run is complete, but compare.md, compare.csv and report.html could not be written: ", error.what());
+  }
+}
+
+}  // namespace asr
