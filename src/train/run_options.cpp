@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/task_names.h"
 
 namespace asr {
 
@@ -157,6 +158,8 @@ void check_run(const RunOptions& run) {
   check(run.label.empty() || run.method.size() == 1, "label: names one method, but ", run.method.size(), " are to run");
   check(run.label.find('/') == std::string::npos && run.label != "." && run.label != "..", "label: '",
         printable(run.label), "' cannot be the name of a folder");
+  const auto problem = run.label.empty() ? "" : name_problem(run.label);
+  check(problem.empty(), "label: '", printable(run.label), "' ", problem);
   check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device),
         "' is unknown; use cpu or cuda");
   std::set<std::string> named;

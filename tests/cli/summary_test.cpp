@@ -1,6 +1,8 @@
 // What a run leaves behind for people: tables and report at its end, a command that repeats it, scores on novel
 // compositions, and task names of every kind.
 #include <filesystem>
+#include <memory>
+#include <sstream>
 
 #include "metrics/metric.h"
 #include "streams/world/world.h"
@@ -14,10 +16,14 @@ namespace fs = std::filesystem;
 
 class RunSummary : public testing::Test {
  protected:
-  void SetUp() override { write_small_model(folder / "model"); }
+  static void SetUpTestSuite() {
+    models = std::make_unique<TemporaryFolder>();
+    write_small_model(*models / "model");
+  }
+  static void TearDownTestSuite() { models.reset(); }
   void write_config(const std::string& out, const std::string& method, const std::string& stream) {
     std::string yaml;
-    for (const auto& a : small_run(folder / "model", out, method))
+    for (const auto& a : small_run(*models / "model", out, method))
       if (stream.empty() || a.key.compare(0, 7, "stream.") != 0) yaml += a.key + ": " + a.value + "\n";
     write_text(folder / "c.yaml", yaml + stream);
   }
@@ -33,8 +39,10 @@ class RunSummary : public testing::Test {
     }
     return out;
   }
+  static std::unique_ptr<TemporaryFolder> models;
   TemporaryFolder folder;
 };
+std::unique_ptr<TemporaryFolder> RunSummary::models;
 
 TEST_F(RunSummary, TablesAndReportAreWrittenAndTheReportsCommandsWork) {
   const auto out = folder / "out";
@@ -122,6 +130,7 @@ TEST_F(RunSummary, TaskNamesOfEveryKind) {
   rename("a\nb", "c"), refused("holds a control character");
   rename("\x1b[31mred", "c"), refused("'\\x1b[31mred', holds a control character");
   rename(std::string(121, 'x'), "c"), refused("has 121 characters");
+  expect_refused({"run", folder / "c.yaml", "--set", "label=\x1b[2J"}, "label: '\\x1b[2J' holds a control character");
   rename("count, or \"not\"", " =1+1");
   ASSERT_EQ(run_program(prepare).status, 0);
   const auto outcome = run_program(run);
