@@ -12,6 +12,7 @@ namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kPlainLine = std::chrono::seconds(10);
+constexpr int kPlainShare = 8;  // a plain line comes when this part of the time so far has passed since the last
 
 int window_columns(std::FILE* stream) {
   winsize size{};
@@ -22,9 +23,13 @@ int window_columns(std::FILE* stream) {
 }  // namespace
 
 Progress::Progress(std::string label, int64_t total, std::FILE* stream)
+    : Progress(std::move(label), total, Ends::seen, stream) {}
+
+Progress::Progress(std::string label, int64_t total, Ends ends, std::FILE* stream)
     : label_(std::move(label)),
       total_(std::max<int64_t>(1, total)),
       stream_(stream),
+      ends_(ends),
       terminal_(isatty(fileno(stream)) == 1),
       start_(Clock::now()),
       drawn_(start_) {
@@ -38,13 +43,18 @@ Progress::~Progress() {
 void Progress::advance(int64_t steps, const std::string& note) {
   done_ = std::min(total_, done_ + steps);
   note_ = note;
-  if (Clock::now() - drawn_ >= (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) draw(false);
+  const auto time = Clock::now();
+  const Clock::duration pause =
+      terminal_ ? Clock::duration(kRedraw) : std::max<Clock::duration>(kPlainLine, (time - start_) / kPlainShare);
+  if (time - drawn_ >= pause) draw(false);
 }
 
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
-  draw(true);
+  if (ends_ == Ends::seen || (!terminal_ && printed_)) return draw(true);
+  if (terminal_) std::fprintf(stream_, "\r\033[K");
+  std::fflush(stream_);
 }
 
 std::string Progress::line(double elapsed, int columns) const {
@@ -71,6 +81,7 @@ void Progress::draw(bool last) {
     std::fprintf(stream_, "\r\033[K%s%s", line(elapsed, window_columns(stream_)).c_str(), last ? "\n" : "");
   } else {
     std::fprintf(stream_, "%s\n", line(elapsed, 0).c_str());
+    printed_ = true;
   }
   std::fflush(stream_);
 }

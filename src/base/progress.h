@@ -1,5 +1,5 @@
 // A progress line with the time left. On a terminal it redraws one line that fits the window; elsewhere
-// (a log file, CI) it prints a plain line at most every ten seconds and one at the end.
+// (a log file, CI) it prints a plain line after ten seconds, then ever more seldom, and one at the end.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,10 @@ namespace asr {
 
 class Progress {
  public:
+  // What stays at the end: the finished line, or nothing (a step on the way; a log file keeps it if it took long).
+  enum class Ends { seen, unseen };
   Progress(std::string label, int64_t total, std::FILE* stream = stderr);
+  Progress(std::string label, int64_t total, Ends ends, std::FILE* stream = stderr);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -29,7 +32,8 @@ class Progress {
   std::string label_, note_;
   int64_t total_, done_ = 0;
   std::FILE* stream_;
-  bool terminal_, finished_ = false;
+  Ends ends_;
+  bool terminal_, finished_ = false, printed_ = false;
   Clock::time_point start_, drawn_;
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -149,6 +150,7 @@ json notes_of(const Arguments& a, const Data& data, const ParserReport& report) 
 }
 
 void train(const Arguments& a, const Common& common) {
+  const HearSignals hear("saving, then stopping; once more ends it at once");
   if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   const auto options = resolve(a);
   const auto device = device_of(a);
@@ -158,16 +160,28 @@ void train(const Arguments& a, const Common& common) {
     teacher.to(device);
     set_targets(data.train, teacher);
   }
-  Progress progress("train parser", training_steps(options, data.train.size()));
+  stop_if_interrupted("before training; nothing was written");
+  const int64_t steps = training_steps(options, data.train.size());
+  Progress progress("train parser", steps);
+  int64_t done = 0;
   auto parser = train_parser(
       data.train, data.held_out, options, static_cast<uint64_t>(a.seed),
-      [&](int64_t, double loss) { progress.advance(1, fmt::format("loss {:.3f}", loss)); }, device);
+      [&](int64_t step, double loss) {
+        done = step + 1;
+        progress.advance(1, fmt::format("loss {:.3f}", loss));
+      },
+      device);
+  if (done < steps) {  // a signal
+    parser.save(a.file, {{"training", json{{"stopped_after_steps", done}, {"of", steps}}.dump()}});
+    stop_if_interrupted(cat("after step ", done, " of ", steps, "; ", a.file, " holds what was learnt so far"));
+  }
   progress.finish();
   parser.to(device);  // to be measured there
   const auto& measured = data.held_out.empty() ? data.train : data.held_out;
   const auto report = evaluate_parser(parser, measured);
   const json notes = notes_of(a, data, report);
   parser.save(a.file, {{"training", notes.dump()}});
+  stop_if_interrupted(cat("when ", a.file, " was complete"));
   const auto fresh = a.sources.empty() ? fresh_questions(data) : Questions{};  // of sources all are
   if (common.json) {
     json result = to_json(report);

@@ -1,10 +1,9 @@
 // asr prepare STREAM --source DIR -o DIR: a benchmark's official files as a stream that 'asr run' reads.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <iostream>
 
+#include "base/interrupt.h"
 #include "cli/command.h"
 #include "streams/prepare/preparation.h"
 
@@ -26,15 +25,10 @@ void print_counts(const char* what, const json& counts) {
     std::cout << "  " << count.get<int64_t>() << "  " << reason << "\n";
 }
 
-// Files appear only whole, so that there is nothing to save: a word, and the end.
-void stop(int) {
-  static constexpr char text[] = "\nasr: stopped; the same command goes on with the first part that is missing\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, text, sizeof(text) - 1);
-  _exit(1);
-}
-
 void prepare(const PrepareOptions& options, const Common& common) {
-  std::signal(SIGINT, stop), std::signal(SIGTERM, stop);
+  // Files appear only whole, so that there is nothing to save: a word, and the end.
+  const HearSignals hear("stopped; the same command goes on with the first part that is missing",
+                         HearSignals::First::ends);
   const auto index = prepare_stream(options);
   if (common.json) return print_json(index);
   std::cout << text_table(prepared_table(index));

@@ -9,13 +9,13 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/version.h"
 #include "report/run.h"
 #include "train/runner.h"
-#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -134,9 +134,11 @@ std::vector<Point> make_points(const Arguments& arguments, const std::vector<Ass
 void run_point(Point& point, const std::string& metric) {
   try {
     point.score = score_of(run_all(point.request), metric);
+  } catch (const Stopped&) {
+    throw;
   } catch (const Error& error) {
     const std::string message = error.what();
-    if (stop_requested || message.rfind("the loss is", 0) != 0) throw;
+    if (message.rfind("the loss is", 0) != 0) throw;
     point.note = "diverged";
     log_warn(cat(point.name, ": ", message));
   }
@@ -248,7 +250,7 @@ void add_tune_command(CLI::App& app, Common& common) {
   command->footer(
       "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C leaves a\n"
       "checkpoint, and --resume goes on. Exit status: 0 if a value was chosen, 2 for a bad grid or configuration\n"
-      "(found before any training), 1 if a run failed or was stopped.");
+      "(found before any training), 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
   command->callback([a, &common] { run(*a, common); });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "methods/long_pass.h"
 #include "methods/method.h"
 #include "tensor/torch_compat.h"
 
@@ -51,16 +52,15 @@ class Ewc final : public Method {
     for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
     auto sum = torch::zeros_like(flat(stage.parameters)).detach();
     const int64_t blocks = (count + block - 1) / block;
-    const auto mine = part_of(blocks, stage.team);
-    for (int64_t begin = mine.begin * block; begin < std::min(count, mine.end * block); begin += block) {
-      const auto batch = stage.data.rows(range(begin, std::min(count, begin + block)));
+    each_block({cat("Fisher information of ", stage.data.name), count, block}, stage.team, [&](Part rows, Part) {
+      const auto batch = stage.data.rows(range(rows.begin, rows.end));
       const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
       std::vector<torch::Tensor> parts;
       const auto gradient = gradients(loss, inputs);
       for (size_t i = 0; i < gradient.size(); ++i)
         parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
       sum += at::cat(parts).square();
-    }
+    });
     stage.team.sum(sum);
     const auto fisher = sum / static_cast<double>(blocks);
     at::NoGradGuard no_grad;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "methods/long_pass.h"
 #include "methods/method.h"
 #include "spectral/descriptor.h"
 #include "spectral/diagnostics.h"
@@ -32,19 +33,16 @@ struct SpectraPass {
 void measure_blocks(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                     const SpectraPass& pass, const std::function<void(const Measured&)>& use) {
   at::NoGradGuard no_grad;
-  const size_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
+  const int64_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
   const bool all = pass.wanted == Wanted::all;
   const auto& spectral = pass.options.spectral;
   Want want;
   want.loss = false, want.pooled = all, want.tap_layers = pass.tap_layers;
   std::unique_ptr<SpectralEncoder> encoder;
   check(!rows.empty(), "there is no sample to measure spectra on");
-  const auto mine = part_of(static_cast<int64_t>((rows.size() + kBlock - 1) / kBlock), pass.team);
-  const size_t end = std::min(rows.size(), static_cast<size_t>(mine.end) * kBlock);
-  for (size_t begin = static_cast<size_t>(mine.begin) * kBlock; begin < end; begin += kBlock) {
-    const std::vector<int64_t> block(rows.begin() + static_cast<int64_t>(begin),
-                                     rows.begin() + static_cast<int64_t>(std::min(rows.size(), begin + kBlock)));
-    const auto batch = set.rows(block);
+  const LongPass over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), kBlock};
+  each_block(over, pass.team, [&](Part here, Part) {
+    const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
     const auto out = model.forward(batch, Pass{}, want);
     if (!encoder) encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral);
@@ -60,7 +58,7 @@ void measure_blocks(const Backbone& model, const SampleSet& set, const std::vect
     }
     if (all) m.embedding = at::cat({out.image, out.text}, 1).cpu();
     use(m);
-  }
+  });
 }
 
 // What every process has added, in each of them.

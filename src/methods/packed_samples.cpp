@@ -92,19 +92,16 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
   SampleSet set;
   set.packer = &model, set.analyser = analyser, set.read_picture = std::move(picture);
   set.prefetched = std::make_shared<Prefetched>();
-  std::vector<std::string> questions, skills;
   for (int64_t i = 0; i < count; ++i) {
     auto s = text(i);
     check(!s.question.empty(), s.id, ": the question is empty");
     check(!s.answer.empty(), s.id, ": the answer is empty");
-    questions.push_back(s.question), skills.push_back(s.skill);
     SampleText kept;
     kept.id = std::move(s.id), kept.question = std::move(s.question), kept.answer = std::move(s.answer);
     kept.skill = std::move(s.skill), kept.references = std::move(s.references);
     kept.type = std::move(s.type), kept.part = std::move(s.part);
     set.texts.push_back(std::move(kept));
   }
-  if (analyser) set.posterior = analyser->posterior(questions, skills).to(model.device());
   return set;
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "io/resample.h"
 #include "io/word_tokenizer.h"
+#include "methods/long_pass.h"
 
 namespace asr {
 namespace {
@@ -68,8 +69,28 @@ std::vector<int64_t> range(int64_t begin, int64_t end) {
   return out;
 }
 
+torch::Tensor question_posteriors(const std::vector<SampleText>& texts, const QuestionAnalyser& analyser,
+                                  const Team* team) {
+  const auto count = static_cast<int64_t>(texts.size());
+  std::vector<torch::Tensor> parts;
+  const auto ask = [&](Part rows, Part) {
+    std::vector<std::string> questions, skills;
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      questions.push_back(texts[static_cast<size_t>(i)].question);
+      skills.push_back(texts[static_cast<size_t>(i)].skill);
+    }
+    parts.push_back(analyser.posterior(questions, skills));
+  };
+  constexpr int64_t kBlock = 4096;  // whole batches of the parser, so that blocks change no bit
+  if (team)
+    each_block({"skills of questions", count, kBlock, false}, *team, ask);
+  else
+    ask({0, count}, {});
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
 SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
-                         const QuestionAnalyser* analyser) {
+                         const QuestionAnalyser* analyser, const Team* team) {
   check(count > 0, "a task without samples cannot be encoded");
   const auto& tokenizer = model.tokenizer();
   const int64_t side = model.image_size();
@@ -77,26 +98,34 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
   set.texts.resize(static_cast<size_t>(count));
   std::vector<EncodedText> encoded(static_cast<size_t>(count));
   set.pixels = at::empty({count, 3, side, side}, at::kByte);
-  FirstError error;
-  at::parallel_for(0, count, 16, [&](int64_t begin, int64_t end) {
-    error.guard([&] {
-      for (int64_t i = begin; i < end; ++i) {
-        auto s = sample(i);
-        fit_picture(s, side);
-        copy_planes(s, set.pixels.data_ptr<uint8_t>() + i * 3 * side * side);
-        auto& text = encoded[static_cast<size_t>(i)];
-        text.question = tokenizer.encode(s.question), text.answer = tokenizer.encode(s.answer);
-        check(!text.question.empty(), s.id, ": the question is empty");
-        check(!text.answer.empty(), s.id, ": the answer is empty");
-        text.functional =
-            analyser ? analyser->functional(s.question, text.question) : std::vector<bool>(text.question.size(), true);
-        set.texts[static_cast<size_t>(i)] = {std::move(s.id),    std::move(s.question),   std::move(s.answer),
-                                             std::move(s.skill), std::move(s.references), std::move(s.type),
-                                             std::move(s.part)};
-      }
+  const auto encode = [&](int64_t i) {
+    auto s = sample(i);
+    fit_picture(s, side);
+    copy_planes(s, set.pixels.data_ptr<uint8_t>() + i * 3 * side * side);
+    auto& text = encoded[static_cast<size_t>(i)];
+    text.question = tokenizer.encode(s.question), text.answer = tokenizer.encode(s.answer);
+    check(!text.question.empty(), s.id, ": the question is empty");
+    check(!text.answer.empty(), s.id, ": the answer is empty");
+    text.functional =
+        analyser ? analyser->functional(s.question, text.question) : std::vector<bool>(text.question.size(), true);
+    set.texts[static_cast<size_t>(i)] = {std::move(s.id),    std::move(s.question),   std::move(s.answer),
+                                         std::move(s.skill), std::move(s.references), std::move(s.type),
+                                         std::move(s.part)};
+  };
+  const auto encode_rows = [&](Part rows, Part) {
+    FirstError error;
+    at::parallel_for(rows.begin, rows.end, 16, [&](int64_t begin, int64_t end) {
+      error.guard([&] {
+        for (int64_t i = begin; i < end; ++i) encode(i);
+      });
     });
-  });
-  error.rethrow();
+    error.rethrow();
+  };
+  constexpr int64_t kBlock = 1024;
+  if (team)
+    each_block({"read samples", count, kBlock, false}, *team, encode_rows);
+  else
+    encode_rows({0, count}, {});
 
   int64_t longest = 0;
   for (const auto& text : encoded) {
@@ -122,25 +151,21 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
     for (const auto& token : text.answer) labels[at_token] = token.id, ids[at_token++] = token.id;
     ids[at_token] = labels[at_token] = WordTokenizer::kEnd;
   }
-  if (analyser) {
-    std::vector<std::string> questions, skills;
-    for (const auto& text : set.texts) questions.push_back(text.question), skills.push_back(text.skill);
-    set.posterior = analyser->posterior(questions, skills);
-  }
+  if (analyser) set.posterior = question_posteriors(set.texts, *analyser, team);
   const auto device = model.device();
   for (auto* t : {&set.pixels, &set.ids, &set.labels, &set.mask, &set.question, &set.functional, &set.posterior})
     if (t->defined()) *t = t->to(device);
   return set;
 }
 
-void cache_features(SampleSet& set, const Backbone& model) {
+void cache_features(SampleSet& set, const Backbone& model, const Team& team) {
   at::NoGradGuard no_grad;
   constexpr int64_t kBlock = 128;
   std::vector<torch::Tensor> blocks;
-  for (int64_t begin = 0; begin < set.size(); begin += kBlock) {
-    const auto bytes = set.pixels.narrow(0, begin, std::min(kBlock, set.size() - begin));
+  each_block({cat("see pictures of ", set.name), set.size(), kBlock, false}, team, [&](Part rows, Part) {
+    const auto bytes = set.pixels.narrow(0, rows.begin, rows.size());
     blocks.push_back(model.encode_images(bytes.to(at::kFloat).div_(255)));
-  }
+  });
   set.features = at::cat(blocks);
 }
 
@@ -150,12 +175,10 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
   Want want;
   want.loss = false, want.pooled = true;
   std::vector<torch::Tensor> image, text;
-  const auto mine = part_of((set.size() + kBlock - 1) / kBlock, team);
-  for (int64_t begin = mine.begin * kBlock; begin < std::min(set.size(), mine.end * kBlock); begin += kBlock) {
-    const auto out =
-        model.forward(set.rows(range(begin, std::min(set.size(), begin + kBlock))), Pass{0, nullptr}, want);
+  each_block({cat("reference embeddings of ", set.name), set.size(), kBlock}, team, [&](Part rows, Part) {
+    const auto out = model.forward(set.rows(range(rows.begin, rows.end)), Pass{0, nullptr}, want);
     image.push_back(out.image), text.push_back(out.text);
-  }
+  });
   // Those of a large model's whole stream would take gigabytes of its device.
   const auto all = [&](const std::vector<torch::Tensor>& blocks) {
     const auto rows =

@@ -27,6 +27,7 @@ struct QuestionAnalyser;
 class Prefetched;
 
 struct SampleSet {
+  std::string name;                               // task and split, for people
   torch::Tensor pixels;                           // [N, 3, H, W] uint8
   torch::Tensor features;                         // [N, ...] of the frozen vision path, or undefined
   torch::Tensor ids, labels;                      // [N, T] int64
@@ -63,10 +64,16 @@ struct QuestionAnalyser {
 };
 
 // Encodes `count` samples on all threads. `analyser` may be null: no posterior then, every question token functional.
+// With `team` it shows its progress and can be stopped (methods/long_pass.h); all its processes do the same then.
 SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
-                         const QuestionAnalyser* analyser);
+                         const QuestionAnalyser* analyser, const Team* team = nullptr);
 
-// Samples that `model` packs itself. `text` gives everything but the picture, `picture` that alone.
+// Posteriors over skills, likewise. [N, skills]
+torch::Tensor question_posteriors(const std::vector<SampleText>& texts, const QuestionAnalyser& analyser,
+                                  const Team* team = nullptr);
+
+// Samples that `model` packs itself. `text` gives everything but the picture, `picture` that alone. Their posterior is
+// left to the caller.
 SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t)>& text,
                          std::function<Image8(int64_t)> picture, const Backbone& model,
                          const QuestionAnalyser* analyser);
@@ -75,7 +82,7 @@ SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index)
 SampleSet packed_union(const std::vector<SampleSet>& sets);
 
 // Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches.
-void cache_features(SampleSet& set, const Backbone& model);
+void cache_features(SampleSet& set, const Backbone& model, const Team& team);
 
 // Embeddings of the base model, adapters off, for every sample; likewise in blocks, which the processes share out.
 void cache_reference(SampleSet& set, const Backbone& model, const Team& team);

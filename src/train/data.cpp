@@ -14,6 +14,7 @@
 #include "skills/parser/parser.h"
 #include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
+#include "streams/manifest.h"
 
 namespace asr {
 namespace {
@@ -83,11 +84,15 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
                               return Image8{s.height, s.width, std::move(s.pixels)};
                             },
                             model_, &analyser_)
-                      : encode_samples(stream_.size(task, split), sample, model_, &analyser_);
+                      : encode_samples(stream_.size(task, split), sample, model_, &analyser_, &team_);
+    set.name = cat(printable(stream_.tasks()[task].name), " (", split_name(split), ")");
     // A word is several tokens of a large vocabulary.
     set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
     report_coverage(set, model_, stream_.tasks()[task].name, split == DataSplit::train ? "train" : "val");
-    if (!packed) cache_features(set, model_);
+    if (packed)
+      set.posterior = question_posteriors(set.texts, analyser_, &team_).to(model_.device());
+    else
+      cache_features(set, model_, team_);
     place = sets_.emplace(key, std::move(set)).first;
   }
   if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_, team_);

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "io/analysis_file.h"
 #include "io/resample.h"
+#include "methods/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
 #include "skills/part_of_speech.h"
@@ -37,14 +38,11 @@ std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, c
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
                         int64_t batch, const Team& team) {
   TaskScore out;
-  const auto rows = [&](int64_t begin) { return range(begin, std::min(set.size(), begin + batch)); };
-  const auto mine = part_of((set.size() + batch - 1) / batch, team);
-  const int64_t end = std::min(set.size(), mine.end * batch);
-  for (int64_t begin = mine.begin * batch; begin < end; begin += batch) {
-    const auto block = set.rows(rows(begin));
-    if (begin + batch < end) set.prefetch(rows(begin + batch));
+  each_block({cat("answer ", set.name), set.size(), batch}, team, [&](Part rows, Part next) {
+    const auto block = set.rows(range(rows.begin, rows.end));
+    if (next.size() > 0) set.prefetch(range(next.begin, next.end));
     for (auto& text : answer(model, head, block, set.answer_tokens)) out.texts.push_back(std::move(text));
-  }
+  });
   out.texts = team.gather_texts(out.texts);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)

@@ -7,6 +7,7 @@
 
 #include "backbones/tiny.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "methods/sample_set.h"
@@ -83,20 +84,29 @@ json accuracy_of(const TinyBackbone& model, const world::Stream& stream, size_t 
   return {{"accuracy", percent(right)}, {"majority", percent(most)}};
 }
 
-json check_accuracy(const TinyBackbone& model, int64_t samples) {
+json check_accuracy(const TinyBackbone& model, const std::string& file, int64_t samples) {
+  const std::vector<std::string> names = {"world-10", "world-cit"};
+  size_t tasks = 0;
+  for (const auto& name : names) tasks += world::stream(name).tasks.size();
+  Progress progress("check accuracy", static_cast<int64_t>(2 * tasks), Progress::Ends::unseen);
   json out;
-  for (const char* name : {"world-10", "world-cit"}) {
+  for (const auto& name : names) {
     const auto& stream = world::stream(name);
     for (size_t t = 0; t < stream.tasks.size(); ++t)
-      for (const auto domain : {world::Domain::plain, world::Domain::hard})
+      for (const auto domain : {world::Domain::plain, world::Domain::hard}) {
         out[name][stream.tasks[t].name][world::name_of(domain)] = accuracy_of(model, stream, t, domain, samples);
+        progress.advance();
+        stop_if_interrupted(cat("in a check of accuracy; ", file, " holds the model so far"));
+      }
   }
+  progress.finish();
   return out;
 }
 
 }  // namespace
 
 json pretrain(const PretrainOptions& options) {
+  const HearSignals hear("saving, then stopping; once more ends it at once");
   const auto device = at::Device(options.device);
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
@@ -114,7 +124,7 @@ json pretrain(const PretrainOptions& options) {
   Progress drawing("draw samples", options.pool);
   SampleSet pool;
   {
-    constexpr int64_t kBlock = 1 << 16;  // bytes go to the device block by block
+    constexpr int64_t kBlock = 1 << 14;  // bytes go to the device block by block
     std::vector<SampleSet> blocks;
     std::vector<torch::Tensor> pixels, ids, mask, labels, question;
     int64_t longest = 0;
@@ -129,6 +139,7 @@ json pretrain(const PretrainOptions& options) {
           *model, nullptr));
       longest = std::max(longest, blocks.back().ids.size(1));
       drawing.advance(count);
+      stop_if_interrupted("before training; nothing was written");
     }
     const auto wide = [&](const torch::Tensor& t, int64_t fill) {
       return at::constant_pad_nd(t, {0, longest - t.size(1)}, fill);
@@ -170,16 +181,22 @@ json pretrain(const PretrainOptions& options) {
              {"elapsed_time", seconds}});
     }
     progress.advance(1, fmt::format("loss {:.3f}", mean_loss));
+    if (const int number = interrupted(StopPlace::step)) {
+      model->save(options.out);
+      throw Stopped(cat("stopped after step ", step + 1, " of ", options.steps, "; ", options.out,
+                        " holds the weights so far, and --init goes on from them with a new schedule"),
+                    number);
+    }
     if (options.check_every > 0 && (step + 1) % options.check_every == 0 && step + 1 < options.steps) {
       model->save(options.out);  // what an interrupted training leaves behind
-      write({{"current_steps", step + 1}, {"accuracy", check_accuracy(*model, 100)}});
+      write({{"current_steps", step + 1}, {"accuracy", check_accuracy(*model, options.out, 100)}});
     }
   }
   progress.finish();
   model->save(options.out);
   auto saved = TinyBackbone::load(options.out);
   saved->to(device);
-  const auto accuracy = check_accuracy(*saved, options.check_samples);
+  const auto accuracy = check_accuracy(*saved, options.out, options.check_samples);
   write({{"current_steps", options.steps}, {"accuracy", accuracy}});
   return {{"backbone", model->name()}, {"out", options.out}, {"accuracy", accuracy}};
 }

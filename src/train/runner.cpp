@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 
@@ -15,10 +14,12 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "io/safetensors.h"
+#include "methods/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "tensor/runtime.h"
@@ -147,22 +148,6 @@ class FolderLock {
   int descriptor_;
 };
 
-void on_signal(int) {
-  stop_requested = 1;
-}
-
-// Ctrl-C asks for a checkpoint and an orderly end; a second one ends at once.
-struct SignalGuard {
-  SignalGuard() {
-    struct sigaction action = {};
-    action.sa_handler = on_signal;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &old_int), sigaction(SIGTERM, &action, &old_term);
-  }
-  ~SignalGuard() { sigaction(SIGINT, &old_int, nullptr), sigaction(SIGTERM, &old_term, nullptr); }
-  struct sigaction old_int = {}, old_term = {};
-};
-
 }  // namespace
 
 std::string find_model(const std::string& name) {
@@ -199,7 +184,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto keys = keys_of(config.run);
   if (team.leads()) begin_output(request, keys, fingerprint_of(request, *stream, path));
 
-  const SignalGuard guard;
+  const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);
   Data data(*stream, *model, *analyser, team);
   std::vector<std::string> folders;
   for (const auto& key : keys) {
@@ -215,6 +200,8 @@ std::vector<std::string> run_all(const RunRequest& request) {
       write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
     }
     Trainer(config, key, *model, data, team).run(request.resume);
+    if (const int number = stop_signal(team))
+      throw Stopped(cat("stopped when ", key.folder, " was complete; go on with --resume"), number);
   }
   team.any(false);  // none goes while another is still at work
   return folders;

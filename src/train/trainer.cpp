@@ -13,11 +13,10 @@
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/sha256.h"
+#include "methods/long_pass.h"
 #include "skills/taxonomy.h"
 
 namespace asr {
-
-volatile std::sig_atomic_t stop_requested = 0;
 
 namespace {
 
@@ -109,6 +108,7 @@ const SampleSet& Trainer::stage_data(bool reference) {
     std::vector<SampleSet> sets;
     for (const size_t task : order_) sets.push_back(data_.get(task, DataSplit::train));
     union_ = concatenate(sets);
+    union_->name = "all tasks";
   }
   return *union_;
 }
@@ -160,7 +160,7 @@ void Trainer::train_stage() {
       at_.train_seconds += now() - start_seconds_, start_seconds_ = now();
       save();
     }
-    if (done.stop) stopped(cat("in stage ", at_.stage, " after step ", at_.step));
+    if (done.stop) stopped(cat("in stage ", at_.stage, " after step ", at_.step), done.stop);
   }
   at_.train_seconds += now() - start_seconds_;
   if (progress) progress->finish();
@@ -200,9 +200,9 @@ void Trainer::check_same_state() {
                   "the processes must run the same program on the same kind of device");
 }
 
-void Trainer::stopped(const std::string& where) {
+void Trainer::stopped(const std::string& where, int signal_number) {
   team_.any(false);  // process 0 has written its checkpoint when all are here
-  fail_system("stopped ", where, "; go on with --resume");
+  throw Stopped(cat("stopped ", where, "; go on with --resume"), signal_number);
 }
 
 void Trainer::run(bool resume) {
@@ -222,6 +222,7 @@ void Trainer::run(bool resume) {
     if (team_.leads()) write_file_atomically(log_path(), "");
     evaluate();
     save();
+    if (const int number = stop_signal(team_)) stopped("before stage 1", number);
   }
   while (at_.stage < stages() || at_.trained || at_.step > 0) {
     if (!at_.trained) {
@@ -233,7 +234,8 @@ void Trainer::run(bool resume) {
     at_.trained = false, at_.step = 0;
     write_kept_state();
     save();
-    if (team_.any(stop_requested && at_.stage < stages())) stopped(cat("after stage ", at_.stage));
+    if (at_.stage == stages()) break;
+    if (const int number = stop_signal(team_)) stopped(cat("after stage ", at_.stage), number);
   }
   write_results(true);
 }

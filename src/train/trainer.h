@@ -3,7 +3,6 @@
 // resumed from any checkpoint continues to the same bits.
 #pragma once
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,9 +16,6 @@
 #include "train/run_options.h"
 
 namespace asr {
-
-// Set by a signal; the run saves a checkpoint after the step in hand and stops.
-extern volatile std::sig_atomic_t stop_requested;
 
 struct RunKey {
   std::string composition, label;
@@ -60,7 +56,8 @@ class Trainer {
   // What all processes know after a step.
   struct StepDone {
     double loss = 0;
-    bool stop = false, save_due = false;
+    int stop = 0;  // the signal that one of them has heard
+    bool save_due = false;
   };
   using Terms = std::map<std::string, torch::Tensor>;
 
@@ -76,7 +73,7 @@ class Trainer {
   bool splits_batches() const;
   void finish_stage();
   void check_same_state();
-  [[noreturn]] void stopped(const std::string& where);
+  [[noreturn]] void stopped(const std::string& where, int signal_number);
   void evaluate();
   void evaluate_novel(size_t position, const StreamTask& task);
   void log_skills(const std::vector<AnalysedTask>& analysed);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "methods/long_pass.h"
 #include "tensor/record.h"
 #include "train/trainer.h"
 
@@ -147,17 +148,19 @@ Trainer::StepDone Trainer::add_up(double loss, bool log_now, bool last_pass, Ter
   const auto& run = config_.run;
   const bool due = (run.save_steps > 0 && at_.global_step % run.save_steps == 0) ||
                    (run.save_minutes > 0 && now() - last_save_ > run.save_minutes * 60);
-  if (team_.size() == 1) return {loss, stop_requested != 0, due};
-  std::vector<double> mine = {loss, stop_requested ? 1.0 : 0.0, due && team_.leads() ? 1.0 : 0.0};
+  const int stop = interrupted(StopPlace::step);
+  if (team_.size() == 1) return {loss, stop, due};
+  std::vector<double> mine = {loss, stop == SIGINT ? 1.0 : 0.0, stop == SIGTERM ? 1.0 : 0.0,
+                              due && team_.leads() ? 1.0 : 0.0};
   if (log_now)  // the log shows the terms of a step's last pass
     for (const auto& [name, value] : terms) mine.push_back(last_pass ? value.item<double>() : 0);
   auto all = torch::tensor(mine, at::kDouble);
   team_.sum(all);
   const double* sum = all.data_ptr<double>();
-  int64_t index = 3;
+  int64_t index = 4;
   if (log_now)
     for (auto& [name, value] : terms) value = torch::full({}, sum[index++], at::kDouble);
-  return {sum[0], sum[1] > 0, sum[2] > 0};
+  return {sum[0], sum[2] > 0 ? SIGTERM : sum[1] > 0 ? SIGINT : 0, sum[3] > 0};
 }
 
 Trainer::StepDone Trainer::train_step(const SampleSet& set, const Phase& phase) {

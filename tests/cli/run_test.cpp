@@ -113,7 +113,8 @@ TEST(RunCommand, CtrlCSavesAndSaysHowToGoOn) {
   int status = 0;
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_CONTAINS(read_text(folder / "error"), "asr: Ctrl-C; saving");
   EXPECT_CONTAINS(read_text(folder / "error"), "go on with --resume");
   EXPECT_FALSE(fs::is_empty((folder / "out") + "/vanilla/checkpoints"));
 }

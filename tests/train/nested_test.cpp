@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/interrupt.h"
 #include "tests/train/run_support.h"
-#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -78,9 +78,9 @@ TEST(Nested, GroupsAreTrainedInTurnWithSchedulesOfTheirOwn) {
   // Stopped after every step and resumed: the same bits.
   std::string last;
   for (int stop = 0; stop < 60; ++stop) {
-    stop_requested = 1;
+    plan_stop(SIGINT, StopPlace::step);
     last = message_of([&] { run_small(nested_run(folder, "stopped"), stop > 0); });
-    stop_requested = 0;
+    forget_stop();
     if (last.empty()) break;
   }
   EXPECT_EQ(last, "");

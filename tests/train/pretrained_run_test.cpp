@@ -1,13 +1,13 @@
 // Whole runs on models from Hugging Face folders: two stages of the world with memory update, stopped after every step
 // and resumed to the same bits; on a GPU, where sums of gradients may come in another order, to nearly the same ones.
 #include "backbones/adapter_file.h"
+#include "base/interrupt.h"
 #include "tensor/runtime.h"
 #include "tests/support/internvl_folders.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/small_tokenizer.h"
 #include "tests/train/run_support.h"
 #include "train/audit.h"
-#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -54,9 +54,9 @@ std::pair<std::string, std::string> run_and_resume(const Golden& golden, const T
   EXPECT_TRUE(audit_run(straight, 4).passed());
   std::string last;
   for (int stop = 0; stop < 12; ++stop) {
-    stop_requested = 1;
+    plan_stop(SIGINT, StopPlace::step);
     last = message_of([&] { run_small(options("stopped"), stop > 0); });
-    stop_requested = 0;
+    forget_stop();
     if (last.empty()) break;
   }
   EXPECT_EQ(last, "");

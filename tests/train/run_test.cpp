@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include "base/folders.h"
+#include "base/interrupt.h"
 #include "metrics/score_matrix.h"
 #include "tests/train/run_support.h"
 #include "train/audit.h"
 #include "train/checkpoint.h"
-#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -39,12 +39,12 @@ TEST_P(EveryMethod, StopsAndResumesToTheSameBits) {
   EXPECT_EQ(parse_score_csv(read_text(matrix_path), matrix_path, warnings).stages(), 3);
   EXPECT_TRUE(warnings.empty());
 
-  // Stopped after every single step, and once between stages: as a signal would.
+  // Stopped after every single step, and as a signal would; interrupt_test.cpp stops it elsewhere.
   std::string last;
   for (int stop = 0; stop < 40; ++stop) {
-    stop_requested = 1;
+    plan_stop(SIGINT, StopPlace::step);
     last = message_of([&] { run_small(small_run(folder / "model", folder / "stopped", method), stop > 0); });
-    stop_requested = 0;
+    forget_stop();
     if (last.empty()) break;
     EXPECT_CONTAINS(last, "--resume");
   }
@@ -183,10 +183,10 @@ TEST(Runs, ADamagedCheckpointFallsBackToTheOneBefore) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   const auto straight = run_small(small_run(folder / "model", folder / "straight", "asr"))[0];
-  stop_requested = 1;
+  plan_stop(SIGINT, StopPlace::step);
   for (int i = 0; i < 4; ++i)
     EXPECT_NE(message_of([&] { run_small(small_run(folder / "model", folder / "out", "asr"), i > 0); }), "");
-  stop_requested = 0;
+  forget_stop();
   const auto checkpoints = (folder / "out") + "/asr/checkpoints";
   const auto names = list_folder(checkpoints);
   ASSERT_EQ(names.size(), 2u);

@@ -1,6 +1,6 @@
 // How long a stage is: epochs of single tasks, and a cap on its steps.
+#include "base/interrupt.h"
 #include "tests/train/run_support.h"
-#include "train/trainer.h"
 
 namespace asr {
 namespace {
@@ -51,9 +51,9 @@ TEST(StageLength, ARunKeepsToItAndResumesToTheSameBits) {
   EXPECT_EQ(steps_of(straight, planned), (std::vector<int64_t>{3, 5, 3}));
   EXPECT_EQ(planned, 11);
   for (int stop = 0; stop < 40; ++stop) {
-    stop_requested = 1;
+    plan_stop(SIGINT, StopPlace::step);
     const auto last = message_of([&] { run_small(options("stopped"), stop > 0); });
-    stop_requested = 0;
+    forget_stop();
     if (last.empty()) break;
   }
   expect_same_run(straight, (folder / "stopped") + "/asr");

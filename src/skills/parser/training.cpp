@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "base/random.h"
 #include "nn/adamw.h"
 #include "skills/taxonomy.h"
@@ -148,6 +150,7 @@ SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::
     optimizer.clip(1.0);
     optimizer.step(cosine_rate(options.learning_rate, step, steps, std::min<int64_t>(50, steps / 10)));
     if (watch) watch(step, value);
+    if (interrupted(StopPlace::step)) break;
   }
   parser.replace_weights(weights);
   parser.to(device);
@@ -157,12 +160,22 @@ SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::
 }
 
 void set_targets(std::vector<LabelledQuestion>& questions, const SkillParser& teacher) {
-  const auto posterior = teacher.posterior(texts(questions), 512);
-  const int64_t S = posterior.size(1);
-  for (size_t i = 0; i < questions.size(); ++i) {
-    const float* row = posterior.data_ptr<float>() + static_cast<int64_t>(i) * S;
-    questions[i].target.assign(row, row + S);
+  constexpr size_t kBlock = 512;
+  Progress progress("ask the teacher", static_cast<int64_t>(questions.size()), Progress::Ends::unseen);
+  for (size_t begin = 0; begin < questions.size(); begin += kBlock) {
+    const size_t end = std::min(questions.size(), begin + kBlock);
+    const auto place = questions.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::vector<LabelledQuestion> block(place, place + static_cast<std::ptrdiff_t>(end - begin));
+    const auto posterior = teacher.posterior(texts(block), kBlock);
+    const int64_t S = posterior.size(1);
+    for (size_t i = begin; i < end; ++i) {
+      const float* row = posterior.data_ptr<float>() + static_cast<int64_t>(i - begin) * S;
+      questions[i].target.assign(row, row + S);
+    }
+    progress.advance(static_cast<int64_t>(end - begin));
+    stop_if_interrupted("while the teacher was asked; nothing was written");
   }
+  progress.finish();
 }
 
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels) {

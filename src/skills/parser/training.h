@@ -19,7 +19,8 @@ int64_t training_steps(const ParserOptions& options, size_t questions);  // by e
 // Cross-entropy with AdamW, against the questions' targets where they have some (soft labels of rules, or the posterior
 // of a larger parser); batches and dropped words are keyed by (seed, step). The temperature is then fitted on
 // `held_out`, if there are any: each question as it is and once more with words dropped as in training, since that is
-// what an unfamiliar wording looks like to the parser. The result is on the CPU.
+// what an unfamiliar wording looks like to the parser. The result is on the CPU. A signal (base/interrupt.h) ends the
+// training early, with what was learnt so far.
 SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
                          const ParserOptions& options, uint64_t seed, const WatchTraining& watch = {},
                          at::Device device = at::kCPU);

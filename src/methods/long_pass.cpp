@@ -1,0 +1,37 @@
+#include "methods/long_pass.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/progress.h"
+
+namespace asr {
+
+int stop_signal(const Team& team, StopPlace place) {
+  const int mine = interrupted(place);
+  if (team.size() == 1) return mine;
+  auto heard = torch::tensor({mine == SIGINT ? 1.0 : 0.0, mine == SIGTERM ? 1.0 : 0.0}, at::kDouble);
+  team.sum(heard);
+  const double* count = heard.data_ptr<double>();
+  return count[1] > 0 ? SIGTERM : count[0] > 0 ? SIGINT : 0;
+}
+
+void each_block(const LongPass& pass, const Team& team, const std::function<void(Part rows, Part next)>& body) {
+  const int64_t blocks = (pass.samples + pass.block - 1) / pass.block, sharers = pass.shared ? team.size() : 1;
+  const auto mine = pass.shared ? part_of(blocks, team) : Part{0, blocks};
+  const auto rows = [&](int64_t i) {
+    return i < mine.end ? Part{i * pass.block, std::min(pass.samples, (i + 1) * pass.block)} : Part{};
+  };
+  std::optional<Progress> progress;
+  if (team.leads()) progress.emplace(pass.label, pass.samples, Progress::Ends::unseen);
+  // Every process looks as often as the one with most blocks, so that all stop together.
+  for (int64_t i = mine.begin; i < mine.begin + (blocks + sharers - 1) / sharers; ++i) {
+    if (i < mine.end) body(rows(i), rows(i + 1));
+    if (const int number = stop_signal(team))
+      throw Stopped(cat("stopped in the pass \"", pass.label, "\"; go on with --resume"), number);
+    if (progress) progress->advance(rows(i).size() * sharers);
+  }
+  if (progress) progress->finish();
+}
+
+}  // namespace asr
