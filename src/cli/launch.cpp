@@ -31,6 +31,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // A copy that cannot reach a dead one waits longer than this before it complains, and is ended first.
 constexpr auto kGrace = std::chrono::seconds(3);
+// After a SIGTERM all is over within ten seconds: a batch system does not wait for ever. Ctrl-C has a second Ctrl-C.
+constexpr auto kTerm = std::chrono::seconds(8);
 
 volatile std::sig_atomic_t signals_seen = 0, last_signal = 0;
 
@@ -156,21 +158,32 @@ class Copies {
     const Forwarding forwarding;
     int forwarded = 0;
     while (std::any_of(copies_.begin(), copies_.end(), [](const Copy& c) { return !c.ended; })) {
-      if (signals_seen > forwarded) ++forwarded, send(last_signal, false);
+      if (signals_seen > forwarded) {
+        ++forwarded;
+        forward();
+      }
       look();
       if (first_bad_ >= 0 && Clock::now() - bad_since_ > kGrace) end_rest();
+      if (!told_to_end_ || Clock::now() - told_since_ <= kTerm) continue;
+      overdue_ = true;
+      end_rest();
     }
   }
 
   // The launcher's own exit status, and its one line where no copy has said one.
   int outcome() const {
+    if (overdue_) {
+      std::cerr << "asr: not all processes had stopped " << kTerm.count()
+                << " s after SIGTERM and were ended; --resume goes on from the newest checkpoint\n";
+      return 128 + SIGTERM;
+    }
     if (first_bad_ < 0) return 0;
     const auto &first = copies_[0], &bad = copies_[static_cast<size_t>(first_bad_)];
     if (first.failed_by_itself()) return WEXITSTATUS(first.status);  // it has said why
     const auto who = cat("process ", first_bad_, " of ", copies_.size());
     if (WIFSIGNALED(bad.status)) {
       const int number = WTERMSIG(bad.status);
-      if (signals_seen > 0 && number == last_signal) return stop_as(number);
+      if (signals_seen > 0 && number == last_signal) return 128 + number;  // before a run could catch it
       std::cerr << "asr: " << who << " was ended by signal " << number << " (" << strsignal(number)
                 << "), so the others were stopped; go on with --resume\n";
       return 1;
@@ -182,11 +195,11 @@ class Copies {
   }
 
  private:
-  // Before a run could catch the signal: the launcher ends as a single process would.
-  static int stop_as(int number) {
-    signal(number, SIG_DFL);
-    raise(number);
-    return 128 + number;
+  void forward() {
+    send(last_signal, false);
+    if (last_signal != SIGTERM || told_to_end_) return;
+    told_to_end_ = true;
+    told_since_ = Clock::now();
   }
 
   void look() {
@@ -216,7 +229,8 @@ class Copies {
   Meeting meeting_;
   std::vector<Copy> copies_;
   int64_t first_bad_ = -1;
-  Clock::time_point bad_since_;
+  bool told_to_end_ = false, overdue_ = false;
+  Clock::time_point bad_since_, told_since_;
 };
 
 }  // namespace

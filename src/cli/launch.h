@@ -6,7 +6,8 @@
 namespace asr {
 
 // Starts the copies, forwards Ctrl-C and SIGTERM to them, and waits. The first prints as usual, the others are heard
-// only when they fail first. When one dies the rest are ended. Returns the exit status that the command should have.
+// only when they fail first. When one dies the rest are ended; after a SIGTERM all end within ten seconds. Returns the
+// exit status that the command should have.
 int launch_copies(int64_t processes);
 
 // In a copy: it ends when the command that started it does, however that ends. Nothing elsewhere.

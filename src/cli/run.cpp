@@ -24,7 +24,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> configs, sets;
   bool resume = false;
-  int64_t processes = 1;
+  int64_t processes = 1, connect_timeout = Place().connect_timeout, peer_timeout = Place().peer_timeout;
 };
 
 // This process among those of a launcher, ours or another, with its team; both empty where it runs alone.
@@ -32,8 +32,9 @@ struct Together {
   std::optional<Place> place = place_from_environment();
   std::unique_ptr<Team> team;
 
-  void join(const RunOptions& run, RunRequest& request) {
+  void join(const Arguments& arguments, const RunOptions& run, RunRequest& request) {
     if (!place) return;
+    place->connect_timeout = arguments.connect_timeout, place->peer_timeout = arguments.peer_timeout;
     end_with_launcher();
     set_compute_threads(std::max(1, runtime_info().threads / static_cast<int>(place->local_size)));
     if (place->rank > 0) set_log_level("off");
@@ -79,7 +80,7 @@ void run(const Arguments& arguments, const Common& common) {
     if (const int status = launch_copies(arguments.processes)) std::exit(status);
     return;
   }
-  together.join(request.config.run, request);
+  together.join(arguments, request.config.run, request);
   const auto folders = run_all(request);
   if (together.team && !together.team->leads()) return;
   write_summary(request.config.run.output_dir);
@@ -104,6 +105,18 @@ void add_run_command(CLI::App& app, Common& common) {
                    "device=cuda, the threads divided on a CPU")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--connect-timeout", arguments->connect_timeout,
+                   "seconds that a process waits for the others to start")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86400));
+  command
+      ->add_option("--peer-timeout", arguments->peer_timeout,
+                   "seconds that it waits for one that hangs; one may be writing a checkpoint or hashing the model")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86400));
   command->footer("Options for CONFIG and --set (default, range):\n" + run_options_help());
   command->callback([arguments, &common] { run(*arguments, common); });
 }

@@ -22,14 +22,13 @@
 #include <exception>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 
 namespace asr {
 namespace {
 
-constexpr auto kMeet = std::chrono::minutes(5);       // for all processes to start
-constexpr auto kExchange = std::chrono::minutes(30);  // for the slowest to come: one may be writing a checkpoint
 constexpr auto kWaitForEnd = std::chrono::seconds(20);
 
 #if TORCH_VERSION_MAJOR >= 2
@@ -46,6 +45,20 @@ bool shares_gpus() {
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
+
+// How long something took that has a limit: an error before it means that another process is gone.
+class Patience {
+ public:
+  explicit Patience(int64_t seconds) : limit_(static_cast<double>(seconds)) {}
+  bool ran_out() const { return now() - start_ > 0.9 * limit_; }
+  // The launcher knows why a process is gone, says so and ends this one.
+  void leave_it_to_launcher(const Place& place) const {
+    if (place.started_by_us && !ran_out()) std::this_thread::sleep_for(kWaitForEnd);
+  }
+
+ private:
+  double start_ = now(), limit_;
+};
 
 // What every process says of its rows before it sends them.
 struct Header {
@@ -148,12 +161,16 @@ class Processes final : public Team {
 
   template <class Start>
   void finish(const Start& start) const {
+    const Patience patience(place_.peer_timeout);
     try {
       start()->wait();
     } catch (const std::exception& error) {
       failed_ = true;
-      // The launcher knows why a process is gone, says so and ends this one.
-      if (place_.started_by_us) std::this_thread::sleep_for(kWaitForEnd);
+      patience.leave_it_to_launcher(place_);
+      if (patience.ran_out())
+        fail_system("process ", rank(), " of ", size(), " has waited ", place_.peer_timeout,
+                    " s for another one, which hangs, is stopped or is slow; go on with --resume, and wait longer with "
+                    "--peer-timeout if it is slow");
       fail_system("process ", rank(), " of ", size(), " cannot reach the others (", printable(first_line(error.what())),
                   "); look for the message of the one that stopped first, then go on with --resume");
     }
@@ -180,7 +197,7 @@ int64_t number_of(const char* name, int64_t low, int64_t high, std::optional<int
 
 c10::intrusive_ptr<Group> gloo_group(const Place& place, const c10::intrusive_ptr<c10d::Store>& store) {
   using Gloo = c10d::ProcessGroupGloo;
-  auto options = Gloo::Options::create(kExchange);
+  auto options = Gloo::Options::create(std::chrono::seconds(place.peer_timeout));
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   options->devices = {interface                        ? Gloo::createDeviceForInterface(interface)
                       : place.local_size == place.size ? Gloo::createDeviceForHostname("127.0.0.1")
@@ -192,7 +209,7 @@ c10::intrusive_ptr<Group> nccl_group([[maybe_unused]] const Place& place,
                                      [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store) {
 #ifdef ASR_NCCL
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = kExchange;
+  options->timeout = std::chrono::seconds(place.peer_timeout);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(place.rank), static_cast<int>(place.size),
                                                      options);
 #else
@@ -229,15 +246,39 @@ int gpu_of(const Place& place) {
   return static_cast<int>(place.local_rank % static_cast<int64_t>(torch::cuda::device_count()));
 }
 
+namespace {
+
+// Waits until every process has come to the store.
+void meet(c10d::Store& store, const Place& place) {
+  const auto name = [](int64_t rank) { return cat("asr/here/", rank); };
+  std::vector<std::string> all, missing;
+  for (int64_t rank = 0; rank < place.size; ++rank) all.push_back(name(rank));
+  store.set(name(place.rank), std::vector<uint8_t>{1});
+  try {
+    store.wait(all, std::chrono::seconds(place.connect_timeout));
+    return;
+  } catch (const std::exception&) {  // a store without its server says so below
+    for (int64_t rank = 0; rank < place.size; ++rank)
+      if (!store.check({name(rank)})) missing.push_back(std::to_string(rank));
+  }
+  fail_system("process ", place.rank, " of ", place.size, " has waited ", place.connect_timeout,
+              " s for others to start; missing: ", join(missing, ", "),
+              "; are all started, with the same MASTER_ADDR and MASTER_PORT? --connect-timeout waits longer");
+}
+
+}  // namespace
+
 std::unique_ptr<Team> join_team(const Place& place, at::Device device) {
   const bool nccl = device.is_cuda() && !shares_gpus();
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = place.rank == 0 && !place.started_by_us;
   options.waitWorkers = false;
-  options.timeout = kMeet;
+  options.timeout = std::chrono::seconds(place.connect_timeout);
+  const Patience patience(place.connect_timeout);
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+    meet(*store, place);
     auto group = nccl ? nccl_group(place, store) : gloo_group(place, store);
     auto team = std::make_unique<Processes>(place, store, group, nccl ? device : at::Device(at::kCPU));
     team->any(false);
@@ -245,10 +286,10 @@ std::unique_ptr<Team> join_team(const Place& place, at::Device device) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    if (place.started_by_us) std::this_thread::sleep_for(kWaitForEnd);
+    patience.leave_it_to_launcher(place);
     fail_system("process ", place.rank, " of ", place.size, " cannot meet the others at ", printable(place.address),
                 ":", place.port, " (", printable(first_line(error.what())), "); are all ", place.size,
-                " started, and is MASTER_ADDR the machine of process 0?");
+                " started, and is MASTER_ADDR the machine of process 0? --connect-timeout waits longer");
   }
 }
 

@@ -21,6 +21,8 @@ struct Place {
   std::string address;                     // where they meet
   uint16_t port = 0;
   bool started_by_us = false;  // by 'asr run --processes', which hosts the meeting place and ends all if one dies
+  // Seconds to wait for the others: for all to come, and later for the slowest (one may be writing a checkpoint).
+  int64_t connect_timeout = 60, peer_timeout = 300;
 };
 
 // Empty where neither RANK nor WORLD_SIZE is set; half of the variables, or impossible values, are an error.
@@ -31,7 +33,8 @@ std::optional<Place> place_from_environment();
 int gpu_of(const Place& place);
 void check_gpus(int64_t processes);
 
-// Waits for all processes to come, then returns the team of them. `device` is where this one computes.
+// Waits for all processes to come, then returns the team of them; those that do not come in time are named. `device` is
+// where this one computes.
 std::unique_ptr<Team> join_team(const Place& place, at::Device device);
 
 // Where processes on this machine meet, while the object lives.

@@ -233,7 +233,7 @@ TEST(Processes, ASignalSavesAndStopsAll) {
     LongRun run;
     ASSERT_EQ(run.copies.size(), 2u);
     kill(run.command, number);
-    EXPECT_EQ(status_of(run.command), 1);
+    EXPECT_EQ(status_of(run.command), 128 + number);
     EXPECT_CONTAINS(run.error(), "go on with --resume");
     EXPECT_EQ(run.error().find("process "), std::string::npos) << run.error();
     EXPECT_TRUE(run.none_left());
