@@ -24,6 +24,7 @@ endif
 ifdef ASR_FFMPEG
 CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
 endif
+FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
 .PHONY: all help setup configure build test test-asan test-asan-torch demo fuzz bench format clean
@@ -45,6 +46,7 @@ configure: setup
 
 test: build test-asan
 	@echo "== tests ($(PRESET))"
+	@$(FOLDER)/asr --version
 	@ctest --preset $(PRESET) -j $(JOBS)
 
 test-asan: setup

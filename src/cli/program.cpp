@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/version.h"
+#include "tensor/numeric_kernels.h"
 #include "tensor/runtime.h"
 
 namespace asr {
@@ -55,7 +56,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", common.json, "print one JSON object on stdout");
   app.add_option("--threads", threads, "compute threads (default: one per usable CPU)")->check(CLI::Range(0, 1024));
   app.add_option("--log", log_level, "debug | info | warn | off")->type_name("LEVEL");
-  app.add_flag("--version", version, "print version, libtorch and CPU kernel");
+  app.add_flag("--version", version, "print version, libtorch, CPU, BLAS and the kernels they chose");
 #define COMMAND(name) add_##name##_command(app, common);
 #include "cli/commands.def"
 #undef COMMAND
@@ -75,7 +76,7 @@ int run(int argc, char** argv) {
     if (common.json)
       print_json(version_info());
     else
-      std::cout << version_text() << "\n";
+      std::cout << version_text() << "\n" << numeric_kernels_text() << "\n";
     return 0;
   }
   if (app.get_subcommands().empty()) return usage_error("a command is required: " + command_list(app));

@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include "spectral/descriptor.h"
+#include "tensor/numeric_kernels.h"
 #include "tensor/runtime.h"
 
 namespace asr {
 
 nlohmann::json version_info() {
   const auto runtime = runtime_info();
+  const auto kernels = numeric_kernels();
   return {{"version", ASR_VERSION},
           {"build", ASR_BUILD_TYPE},
           {"libtorch", runtime.torch_version},
           {"kernel", fused_kernel_name()},
+          {"cpu", kernels.cpu},
+          {"blas", kernels.blas},
+          {"aten", kernels.aten},
           {"threads", runtime.threads},
           {"blas_threads", runtime.blas_threads},
           {"allocator_tuned", runtime.allocator_tuned},

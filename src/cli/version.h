@@ -5,7 +5,7 @@
 
 namespace asr {
 
-nlohmann::json version_info();  // version, libtorch, kernel, threads, cuda
+nlohmann::json version_info();  // version, libtorch, kernels, threads, cuda
 std::string version_text();
 
 }  // namespace asr
