@@ -24,7 +24,8 @@ using nlohmann::json;
 
 // One skill of a memory, or of the tasks of an analysis file that are compared.
 struct SkillSpectra {
-  Gaussian law;
+  Gaussian law;         // its variance floored
+  Vector own_variance;  // as measured: a coordinate that never moves is its own Gaussian
   Vector radial, angular, embedding;
   double accuracy = NAN, entropy = NAN;
   int64_t count = 0;  // samples measured; 0: the file does not say
@@ -127,6 +128,7 @@ SkillSpectra spectra_of(const SpectraFile& file, int64_t skill, const std::optio
   } else {
     out = file.stored.at(skill);
   }
+  out.own_variance = out.law.variance;
   for (double& value : out.law.variance) {
     value = std::max(value, file.floor);
     check(value > 0, file.path, ": a variance of skill ", skill, " is 0; name the smallest one with --floor, as in ",
@@ -154,9 +156,12 @@ json compare(const SkillSpectra& a, const SkillSpectra& b, const SkillSpectra& s
   if (!a.embedding.empty() && a.embedding.size() == b.embedding.size())
     out["embedding_drift"] = l2_distance(a.embedding, b.embedding);
   if (!a.samples.empty() && !b.samples.empty()) {
-    const double gamma_a = non_gaussianity(a.samples, a.law), gamma_b = non_gaussianity(b.samples, b.law);
+    // All three in the metric of A: otherwise they could not be added.
+    const Gaussian own_a{a.law.mean, a.own_variance}, own_b{b.law.mean, b.own_variance};
+    const double gamma_a = non_gaussianity(a.samples, own_a, a.law.variance);
+    const double gamma_b = non_gaussianity(b.samples, own_b, a.law.variance);
     out["gamma_estimate"] = {{"a", gamma_a}, {"b", gamma_b}};
-    out["gaussian_bound_estimate"] = gamma_a + bound.left + gamma_b;
+    out["gaussian_bound_estimate"] = gamma_a + whitened_w2(own_b, own_a, a.law.variance) + gamma_b;
   }
   return out;
 }

@@ -108,17 +108,38 @@ double normal_quantile(double probability) {
   return x;
 }
 
-double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& fit) {
+Gaussian law_of(const std::vector<Vector>& samples) {
+  check(!samples.empty(), "the law of no samples");
+  const auto n = static_cast<double>(samples.size());
+  const size_t size = samples[0].size();
+  Gaussian out{Vector(size, 0), Vector(size, 0)};
+  // From the first sample, so that a constant coordinate has variance 0 exactly.
+  for (const auto& sample : samples)
+    for (size_t d = 0; d < size; ++d) out.mean[d] += (sample.at(d) - samples[0][d]) / n;
+  for (const auto& sample : samples)
+    for (size_t d = 0; d < size; ++d) out.variance[d] += square(sample[d] - samples[0][d] - out.mean[d]);
+  for (size_t d = 0; d < size; ++d) {
+    out.mean[d] += samples[0][d];
+    out.variance[d] /= std::max(1.0, n - 1);
+  }
+  return out;
+}
+
+double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& own, const Vector& metric_variance) {
   check(!samples.empty(), "non-Gaussianity of no samples");
+  check_sizes(own.mean, metric_variance, "mean and metric");
   const size_t n = samples.size();
+  Vector normal(n), gaussian(n), column(n);
+  for (size_t i = 0; i < n; ++i) normal[i] = normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n));
   double sum = 0;
-  Vector quantiles(n), column(n);
-  for (size_t i = 0; i < n; ++i)
-    quantiles[i] = normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n));
-  for (size_t d = 0; d < fit.mean.size(); ++d) {
-    if (fit.variance[d] <= 0) continue;  // a constant coordinate is its own Gaussian
-    for (size_t i = 0; i < n; ++i) column[i] = (samples[i].at(d) - fit.mean[d]) / std::sqrt(fit.variance[d]);
-    sum += square(wasserstein_1d(column, quantiles, 2));
+  for (size_t d = 0; d < own.mean.size(); ++d) {
+    check(metric_variance[d] > 0, "variance ", d, " of the metric is zero; floor it before measuring");
+    const double unit = std::sqrt(metric_variance[d]), spread = std::sqrt(own.variance[d]) / unit;
+    for (size_t i = 0; i < n; ++i) {
+      column[i] = (samples[i].at(d) - own.mean[d]) / unit;
+      gaussian[i] = spread * normal[i];
+    }
+    sum += square(wasserstein_1d(column, gaussian, 2));
   }
   return std::sqrt(sum);
 }

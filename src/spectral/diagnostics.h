@@ -40,9 +40,14 @@ struct BoundSides {
 };
 BoundSides empirical_bound(const Gaussian& now, const Gaussian& ideal, const Gaussian& stored);
 
-// Estimate of Gamma, the W2 distance of a law to its Gaussian: root of the summed squared one-dimensional W2 of the
-// whitened marginals against N(0, 1), by quantiles at (i - 1/2)/n. A lower estimate in more than one dimension.
-double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& fit);
+// Mean and unbiased variance (0 of a single sample).
+Gaussian law_of(const std::vector<Vector>& samples);
+
+// Estimate of Gamma, the W2 distance of a law to the Gaussian of its own mean and variance, in the metric whitened by
+// `metric_variance` (the OLD stage's, for old and new law alike: terms of one sum must share a metric). Root of
+// the summed squared one-dimensional W2 of the whitened marginals against N(0, own variance / metric variance), by
+// quantiles at (i - 1/2)/n. A lower estimate in more than one dimension.
+double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& own, const Vector& metric_variance);
 
 // Wasserstein distance of order p between two one-dimensional samples of equal size.
 double wasserstein_1d(Vector a, Vector b, double p);

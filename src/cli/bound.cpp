@@ -1,0 +1,298 @@
+// asr bound RUN: the forgetting theorem on the analysis files of a run, stage by stage: what it allows, what happened.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "io/analysis_file.h"
+#include "report/run_files.h"
+#include "spectral/forgetting_bound.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// One analysis file and what its descriptors were made with.
+struct StageSamples {
+  int64_t stage = 0;
+  Options options;
+  AnalysisFile file;
+  const std::vector<Vector>& descriptor() const { return file.samples.descriptor; }
+  const std::vector<int64_t>& skill() const { return file.samples.skill; }
+};
+
+StageSamples read_samples(const std::string& path, int64_t stage) {
+  StageSamples out;
+  out.stage = stage;
+  out.file = read_analysis_file(path);
+  check(!out.file.options.empty(), path, ": metadata 'options' is missing; is this a run's analysis file?");
+  out.options = resolve_options(
+      "sound", manifest_assignments(json::parse(out.file.options, nullptr, false), path + " (metadata 'options')"));
+  const auto& samples = out.file.samples;
+  check(!samples.descriptor.empty() && samples.correct.size() == samples.descriptor.size(), path,
+        ": no samples with 'sample.descriptor' and 'sample.correct'; the theorem is checked on single samples");
+  check(static_cast<int64_t>(samples.descriptor[0].size()) == out.options.spectral.dim(), path,
+        ": 'sample.descriptor' has ", samples.descriptor[0].size(), " columns; its options make ",
+        out.options.spectral.dim());
+  return out;
+}
+
+// The rows of one skill in these tasks: task by task, and within each in the order of the file, which is the same at
+// every stage.
+std::vector<size_t> rows_of(const AnalysisFile& file, int64_t skill, const std::set<std::string>& tasks) {
+  std::vector<size_t> out;
+  for (const auto& task : tasks)
+    for (size_t i = 0; i < file.samples.skill.size(); ++i) {
+      const bool wanted = file.task_names[static_cast<size_t>(file.samples.task[i])] == task;
+      if (wanted && file.samples.skill[i] == skill) out.push_back(i);
+    }
+  return out;
+}
+
+PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill) {
+  const auto tasks = shared_tasks(before, after, skill);
+  const auto old_rows = rows_of(before, skill, tasks), new_rows = rows_of(after, skill, tasks);
+  check(old_rows.size() == new_rows.size(), after.path, ": ", new_rows.size(), " samples of skill '",
+        printable(after.skill_name(skill)), "' in the tasks shared with ", before.path, ", which has ", old_rows.size(),
+        "; the same samples must be measured at every stage");
+  PairedSamples out;
+  for (size_t i = 0; i < old_rows.size(); ++i) {
+    out.old_rows.push_back(before.samples.descriptor[old_rows[i]]);
+    out.new_rows.push_back(after.samples.descriptor[new_rows[i]]);
+    out.old_score.push_back(before.samples.correct[old_rows[i]]);
+    out.new_score.push_back(after.samples.correct[new_rows[i]]);
+  }
+  return out;
+}
+
+// A run with its theorem: the transitions between consecutive stages and the fits over all of them.
+struct RunBound {
+  std::string folder;
+  std::vector<StageSamples> stages;
+  std::vector<Transition> transitions;
+  std::map<int64_t, SkillFit> fits;
+};
+
+Transition transition_between(const StageSamples& before, const StageSamples& after) {
+  check_compatible(before.options, after.options, before.file.path);
+  Transition out{before.stage, after.stage, {}};
+  const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);  // 0 is allowed, a metric of 0 not
+  for (const int64_t skill : std::set<int64_t>(before.skill().begin(), before.skill().end())) {
+    const auto samples = paired_samples(before.file, after.file, skill);
+    if (samples.old_rows.size() < 2) {
+      log_warn("stages ", before.stage, " and ", after.stage, " share ", samples.old_rows.size(), " samples of skill '",
+               printable(before.file.skill_name(skill)), "'; a variance needs two; left out");
+      continue;
+    }
+    out.skills.push_back(drift_of_skill(samples, floor));
+    out.skills.back().skill = skill;
+  }
+  fill_shares(out);
+  return out;
+}
+
+RunBound bound_of(const std::string& folder, const std::vector<int64_t>& stages) {
+  RunBound out;
+  out.folder = folder;
+  for (const int64_t stage : stages)
+    out.stages.push_back(read_samples(fmt::format("{}/stages/{:02}/analysis.safetensors", folder, stage), stage));
+  for (size_t i = 1; i < out.stages.size(); ++i) {
+    auto transition = transition_between(out.stages[i - 1], out.stages[i]);
+    if (!transition.skills.empty()) out.transitions.push_back(std::move(transition));
+  }
+  out.fits = fit_skills(out.transitions);
+  return out;
+}
+
+// Low, middle, high energy and anisotropy of one skill's mean descriptor.
+std::array<double, 6> six_numbers(const StageSamples& stage, int64_t skill) {
+  std::vector<Vector> rows;
+  for (size_t i = 0; i < stage.skill().size(); ++i)
+    if (stage.skill()[i] == skill) rows.push_back(stage.descriptor()[i]);
+  const auto mean = law_of(rows).mean;
+  const auto& o = stage.options.spectral;
+  const auto radial_end = mean.begin() + o.radial_bins, angular_end = radial_end + o.angular_bins;
+  return six_number_summary({mean.begin(), radial_end}, {angular_end, angular_end + o.angular_bins});
+}
+
+// NaN where it is not defined: one skill, or samples that do not differ.
+double separation_of(const StageSamples& stage) {
+  const auto& rows = stage.descriptor();
+  const std::set<int64_t> skills(stage.skill().begin(), stage.skill().end());
+  const bool differ = std::any_of(rows.begin(), rows.end(), [&](const Vector& row) { return row != rows[0]; });
+  return skills.size() > 1 && differ ? separation(rows, stage.skill()) : NAN;
+}
+
+json skill_json(const SkillDrift& s, const RunBound& run) {
+  const auto& fit = run.fits.at(s.skill).fit;
+  return {{"skill", s.skill},
+          {"name", run.stages.back().file.skill_name(s.skill)},
+          {"samples", s.samples},
+          {"matched", s.matched},
+          {"omega", s.share},
+          {"delta", s.delta},
+          {"gamma_estimate", {{"old", s.gamma_old}, {"new", s.gamma_new}}},
+          {"w1", s.w1},
+          {"risk", {{"old", s.old_risk}, {"new", s.new_risk}}},
+          {"risk_increase", s.risk_increase()},
+          {"bound_w1", fit.lipschitz * s.w1 + 2 * fit.epsilon},
+          {"bound_gaussian", fit.lipschitz * s.gaussian_drift() + 2 * fit.epsilon}};
+}
+
+json transition_json(size_t index, const RunBound& run) {
+  const auto& transition = run.transitions[index];
+  const auto bound = forgetting_bound(transition, run.fits);
+  const auto predicted = forgetting_bound(transition, fit_skills(run.transitions, index));
+  json skills = json::array();
+  for (const auto& skill : transition.skills) skills.push_back(skill_json(skill, run));
+  return {{"old_stage", transition.old_stage},
+          {"new_stage", transition.new_stage},
+          {"risk_increase", bound.risk_increase},
+          {"forgetting", bound.forgetting},
+          {"bound_w1", bound.by_w1},
+          {"bound_gaussian", bound.by_gaussian},
+          {"predicted_w1", finite_or_null(predicted.by_w1)},
+          {"predicted_gaussian", finite_or_null(predicted.by_gaussian)},
+          {"skills", skills}};
+}
+
+json stage_json(const StageSamples& stage) {
+  json skills = json::array();
+  for (const int64_t skill : std::set<int64_t>(stage.skill().begin(), stage.skill().end())) {
+    const auto six = six_numbers(stage, skill);
+    skills.push_back({{"skill", skill},
+                      {"name", stage.file.skill_name(skill)},
+                      {"radial", {six[0], six[1], six[2]}},
+                      {"anisotropy", {six[3], six[4], six[5]}}});
+  }
+  return {{"stage", stage.stage},
+          {"samples", stage.skill().size()},
+          {"separation", finite_or_null(separation_of(stage))},
+          {"skills", skills}};
+}
+
+json run_json(const RunBound& run) {
+  json fits = json::array(), transitions = json::array(), stages = json::array();
+  for (const auto& [skill, fit] : run.fits)
+    fits.push_back({{"skill", skill},
+                    {"name", run.stages.back().file.skill_name(skill)},
+                    {"lipschitz_estimate", fit.fit.lipschitz},
+                    {"epsilon_estimate", fit.fit.epsilon},
+                    {"points", fit.points}});
+  for (size_t i = 0; i < run.transitions.size(); ++i) transitions.push_back(transition_json(i, run));
+  for (const auto& stage : run.stages) stages.push_back(stage_json(stage));
+  return {{"run", run.folder}, {"fits", fits}, {"transitions", transitions}, {"stages", stages}};
+}
+
+// ---- as text, from the same JSON ---------------------------------------------------------------------------
+
+std::string shown(const json& value) {
+  return value.is_null() ? "-" : number(value.get<double>());
+}
+
+std::string stages_of(const json& transition) {
+  return fmt::format("{} to {}", transition["old_stage"].get<int64_t>(), transition["new_stage"].get<int64_t>());
+}
+
+std::string skill_name(const json& entry) {
+  return printable(entry["name"].get<std::string>());
+}
+
+void print_transitions(const json& run) {
+  std::vector<std::vector<std::string>> skills = {
+      {"stages", "skill", "samples", "omega", "Delta", "Gamma old~", "Gamma new~", "W1", "risk", "increase", "bound~"}};
+  std::vector<std::vector<std::string>> totals = {
+      {"stages", "forgetting", "bound by W1~", "by Gaussians~", "predicted W1~", "predicted Gaussians~"}};
+  for (const auto& t : run["transitions"]) {
+    for (const auto& s : t["skills"])
+      skills.push_back({stages_of(t), skill_name(s), std::to_string(s["samples"].get<int64_t>()), shown(s["omega"]),
+                        shown(s["delta"]), shown(s["gamma_estimate"]["old"]), shown(s["gamma_estimate"]["new"]),
+                        shown(s["w1"]), shown(s["risk"]["old"]), shown(s["risk_increase"]), shown(s["bound_w1"])});
+    totals.push_back({stages_of(t), shown(t["forgetting"]), shown(t["bound_w1"]), shown(t["bound_gaussian"]),
+                      shown(t["predicted_w1"]), shown(t["predicted_gaussian"])});
+  }
+  std::vector<std::vector<std::string>> fits = {{"skill", "L~", "epsilon~", "transitions"}};
+  for (const auto& f : run["fits"])
+    fits.push_back({skill_name(f), shown(f["lipschitz_estimate"]), shown(f["epsilon_estimate"]),
+                    std::to_string(f["points"].get<int64_t>())});
+  std::cout << "the same samples before and after each stage; distances in units of the old deviation\n"
+            << text_table(skills) << "\nfitted over this run\n"
+            << text_table(fits) << "\nthe theorem (risk = 1 - score; all shared samples)\n"
+            << text_table(totals)
+            << "~ an estimate. The bound was fitted on these very transitions and holds for them by construction; the "
+               "predicted one\nwas fitted on the others.\n\n";
+}
+
+void print_stages(const json& run) {
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "skill", "low", "middle", "high", "0-60 deg", "60-120", "120-180", "separation"}};
+  for (const auto& stage : run["stages"])
+    for (const auto& s : stage["skills"]) {
+      rows.push_back({std::to_string(stage["stage"].get<int64_t>()), skill_name(s)});
+      for (const char* part : {"radial", "anisotropy"})
+        for (const auto& value : s[part]) rows.back().push_back(shown(value));
+      rows.back().push_back(&s == &stage["skills"].front() ? shown(stage["separation"]) : "");
+    }
+  std::cout << "radial energy and anisotropy by orientation; separation of the skills\n" << text_table(rows) << "\n";
+}
+
+std::vector<int64_t> stages_in(const std::string& folder) {
+  Run run;
+  run.folder = folder;
+  return analysed_stages(run);
+}
+
+// The folder itself, or the methods' folders in it.
+std::vector<std::string> method_folders(const std::string& path) {
+  check(fs::is_directory(path), path, ": no such folder; give a run's folder, or the folder of one of its methods");
+  if (!stages_in(path).empty()) return {path};
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (entry.is_directory() && !stages_in(entry.path().string()).empty()) out.push_back(entry.path().string());
+  std::sort(out.begin(), out.end());
+  check(!out.empty(), path, ": no stages/AA/analysis.safetensors in it or in a folder below; is it a run?");
+  return out;
+}
+
+void run(const std::string& path, const Common& common) {
+  json runs = json::array();
+  std::string short_one;
+  for (const auto& folder : method_folders(path)) {
+    const auto stages = stages_in(folder);
+    if (stages.size() < 2) {
+      short_one = cat(folder, ": one analysed stage; the theorem compares two");
+      log_warn(short_one);
+      continue;
+    }
+    runs.push_back(run_json(bound_of(folder, stages)));
+  }
+  check(!runs.empty(), short_one);
+  if (common.json) return print_json({{"runs", runs}});
+  for (const auto& entry : runs) {
+    std::cout << printable(entry["run"].get<std::string>()) << "\n\n";
+    print_transitions(entry);
+    print_stages(entry);
+  }
+}
+
+}  // namespace
+
+void add_bound_command(CLI::App& app, Common& common) {
+  auto* command = app.add_subcommand("bound", "the forgetting theorem on a run: what drift allows, what happened");
+  auto path = std::make_shared<std::string>();
+  command->add_option("RUN", *path, "a run's folder, or the folder of one of its methods")->required();
+  command->callback([path, &common] { run(*path, common); });
+}
+
+}  // namespace asr
