@@ -1,5 +1,6 @@
 // Elastic Weight Consolidation (Kirkpatrick et al. 2017): L = L_task + lambda sum_i F_i (theta_i - theta_i^old)^2, no
-// factor 1/2, over the trained parameters. F is the mean squared gradient of the task loss over the finished stage.
+// factor 1/2, over the trained parameters. F is the mean squared gradient of the task loss over the finished stage, of
+// blocks of a fixed number of samples: how a training step is split into passes or over processes does not change it.
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,14 +11,9 @@
 namespace asr {
 
 enum class Accumulate { latest, sum, online };
-enum class FisherBatch { batch, sample };
 template <>
 struct EnumNames<Accumulate> {
   static constexpr const char* names[] = {"latest", "sum", "online"};
-};
-template <>
-struct EnumNames<FisherBatch> {
-  static constexpr const char* names[] = {"batch", "sample"};
 };
 
 namespace {
@@ -34,8 +30,8 @@ class Ewc final : public Method {
     visitor("lambda", lambda_, 0, 1e12, "weight of the penalty; 0: off");
     visitor("accumulate", accumulate_, "Fisher of the last stage alone, the sum over stages, or an online average");
     visitor("online_gamma", online_gamma_, 0, 1, "decay of the online average");
-    visitor("fisher", fisher_from_,
-            "squares the gradient of a batch (as the authors do) or of every sample (the Fisher proper; slow)");
+    visitor("fisher_batch", fisher_batch_, 1, 1000000,
+            "samples whose mean gradient is squared, whatever the training batch; 1: the Fisher proper (slow)");
     visitor("samples", samples_, 0, 1000000000, "samples of the stage that F is measured on; 0: all");
   }
 
@@ -47,19 +43,11 @@ class Ewc final : public Method {
 
   void after_stage(StageContext& stage) override {
     const int64_t count = samples_ > 0 ? std::min(samples_, stage.data.size()) : stage.data.size();
-    const int64_t block = fisher_from_ == FisherBatch::sample ? 1 : stage.batch_size;
-    std::vector<torch::Tensor> inputs;
-    for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
+    const int64_t block = fisher_batch_;
     auto sum = torch::zeros_like(flat(stage.parameters)).detach();
     const int64_t blocks = (count + block - 1) / block;
     each_block({cat("Fisher information of ", stage.data.name), count, block}, stage.team, [&](Part rows, Part) {
-      const auto batch = stage.data.rows(range(rows.begin, rows.end));
-      const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
-      std::vector<torch::Tensor> parts;
-      const auto gradient = gradients(loss, inputs);
-      for (size_t i = 0; i < gradient.size(); ++i)
-        parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
-      sum += at::cat(parts).square();
+      sum += block_gradient(stage, rows.begin, rows.end).square();
     });
     stage.team.sum(sum);
     const auto fisher = sum / static_cast<double>(blocks);
@@ -77,10 +65,32 @@ class Ewc final : public Method {
   }
 
  private:
+  // Gradient of the mean loss over the answer tokens of some samples. They go through the model in passes of at most
+  // the training batch, which memory was chosen for, each weighted by its answer tokens.
+  static torch::Tensor block_gradient(const StageContext& stage, int64_t begin, int64_t end) {
+    std::vector<torch::Tensor> inputs;
+    for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
+    torch::Tensor sum;
+    double tokens = 0;
+    for (int64_t first = begin; first < end; first += stage.batch_size) {
+      const auto batch = stage.data.rows(range(first, std::min(end, first + stage.batch_size)));
+      const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
+      const auto gradient = gradients(loss, inputs);
+      std::vector<torch::Tensor> parts;
+      for (size_t i = 0; i < gradient.size(); ++i)
+        parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
+      const auto pass = at::cat(parts);
+      if (end - begin <= stage.batch_size) return pass;
+      const double answers = batch.labels.ge(0).sum().item<double>();
+      sum = sum.defined() ? sum + pass * answers : pass * answers;
+      tokens += answers;
+    }
+    return sum / tokens;
+  }
+
   double lambda_ = 1e4, online_gamma_ = 0.9;
   Accumulate accumulate_ = Accumulate::latest;
-  FisherBatch fisher_from_ = FisherBatch::batch;
-  int64_t samples_ = 0;
+  int64_t fisher_batch_ = 16, samples_ = 0;
   torch::Tensor fisher_, anchor_;  // [P]
 };
 
