@@ -20,7 +20,7 @@ class Er final : public Method {
     buffer_.packer = stage.data.packer, buffer_.analyser = stage.data.analyser;
   }
   int64_t current_rows(int64_t batch, int stage) const override {
-    if (stage == 1 || buffer_.size() == 0) return batch;
+    if (stage == 1) return batch;  // asked before the run begins, too: whatever the buffer holds then
     return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
   }
 
