@@ -134,6 +134,8 @@ json to_json(const Estimate& estimate, const Machine& machine, const Workload& w
 }  // namespace
 
 void check_estimate(Examined& e) {
+  if (const auto warning = e.stream ? batch_warning(e.config->run, *e.stream) : ""; !warning.empty())
+    e.table.add("batch", Verdict::warning, warning);
   if (!e.shape || !e.work || e.work->tasks.empty()) return add_disk(e, 0);
   const auto machine = machine_of(e);
   const auto estimate = estimate_run(*e.config, *e.shape, *e.work, machine);

@@ -211,11 +211,14 @@ double trained_samples(const RunConfig& config, const std::string& composition, 
     const int64_t taken = run.stage_steps(epochs, count, rows);
     steps += taken, samples += number_of(taken * run.batch * run.accumulation);
   };
-  if (joint)
-    stage(run.num_train_epochs, static_cast<int64_t>(work.train()), false);
-  else
-    for (size_t i = 0; i < work.tasks.size(); ++i)
-      stage(run.epochs_of(work.tasks[i].name), work.tasks[i].train, replay && i > 0);
+  if (joint) {
+    double drawn = 0;
+    for (const auto& task : work.tasks) drawn += run.epochs_of(task.name) * number_of(task.train);
+    steps = run.all_steps(1, std::lround(drawn), run.batch);
+    return number_of(steps * run.batch * run.accumulation);
+  }
+  for (size_t i = 0; i < work.tasks.size(); ++i)
+    stage(run.epochs_of(work.tasks[i].name), work.tasks[i].train, replay && i > 0);
   return samples;
 }
 

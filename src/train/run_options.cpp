@@ -28,9 +28,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
-  v("task_epochs", task_epochs,
-    "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]; not joint");
-  v("max_stage_steps", max_stage_steps, 0, 1000000000, "no stage takes more steps than this; 0: as its epochs say");
+  v("task_epochs", task_epochs, "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]");
+  v("max_stage_steps", max_stage_steps, 0, 1000000000,
+    "no stage takes more steps than this (joint has no stages); 0: as its epochs say");
   v("per_device_train_batch_size", batch, 1, 1000000, "samples of a forward pass, over all processes");
   v("gradient_accumulation_steps", accumulation, 1, 100000, "forward passes a step");
   v("lr_scheduler_type", schedule, "cosine to 0 over a stage, or constant");
@@ -104,9 +104,13 @@ double RunOptions::epochs_of(const std::string& task) const {
   return num_train_epochs;
 }
 
-int64_t RunOptions::stage_steps(double epochs, int64_t samples, int64_t rows) const {
+int64_t RunOptions::all_steps(double epochs, int64_t samples, int64_t rows) const {
   const double each = static_cast<double>(rows * accumulation), all = epochs * static_cast<double>(samples);
-  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(all / each - 1e-9)));
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(all / each - 1e-9)));
+}
+
+int64_t RunOptions::stage_steps(double epochs, int64_t samples, int64_t rows) const {
+  const int64_t steps = all_steps(epochs, samples, rows);
   return max_stage_steps > 0 ? std::min(steps, max_stage_steps) : steps;
 }
 
@@ -119,6 +123,30 @@ void check_task_names(const RunOptions& run, const Stream& stream) {
     check(std::find(names.begin(), names.end(), name) != names.end(), "task_epochs: ", stream.name(), " has no task '",
           printable(name), "'", did_you_mean(name, names));
   }
+}
+
+std::string batch_warning(const RunOptions& run, const Stream& stream) {
+  const bool stages = std::any_of(run.method.begin(), run.method.end(), [](const auto& m) { return m != "joint"; });
+  const int64_t step = run.batch * run.accumulation;
+  std::string smallest;
+  int64_t fewest = step, count = 0;
+  const auto look = [&](const std::string& name, int64_t samples) {
+    if (samples >= step) return;
+    ++count;
+    if (samples < fewest) fewest = samples, smallest = name;
+  };
+  for (size_t task = 0; stages && task < stream.tasks().size(); ++task) {
+    const auto name = cat("task '", printable(stream.tasks()[task].name), "'");
+    const auto phases = stream.phases(task);
+    if (phases.empty()) look(name, stream.size(task, DataSplit::train));
+    for (const auto& phase : phases)
+      look(cat("group '", printable(phase.name), "' of ", name), static_cast<int64_t>(phase.rows.size()));
+  }
+  if (count == 0) return "";
+  return cat("a step takes ", step, " samples (per_device_train_batch_size=", run.batch,
+             " x gradient_accumulation_steps=", run.accumulation, "), but ", smallest, " has ", fewest,
+             count > 1 ? cat(", and ", count - 1, " more have too few") : "",
+             ": samples come several times in one step; lower the batch");
 }
 
 namespace {
@@ -151,15 +179,27 @@ bool set_if_known(OptionTable& table, const Assignment& assignment) {
   fail(a.origin, ": option '", printable(a.key), "' is unknown", did_you_mean(a.key, keys));
 }
 
+// A label is the name of a folder beside the files of output_dir, and stands in tables.
+void check_label(const std::string& label) {
+  if (label.empty()) return;
+  const auto problem = name_problem(label);
+  check(problem.empty(), "label: '", printable(label), "' ", problem);
+  check(label.find('/') == std::string::npos && label[0] != '.', "label: '", printable(label),
+        "' cannot be the name of a folder; use one without '/' and without a leading '.'");
+  const bool temporary = label.find(".tmp-") != std::string::npos;  // cleared away after a killed process
+  for (const char* file :
+       {"config.yaml", "fingerprint.json", "compare.md", "compare.csv", "report.html", "tune.csv", "tuned.yaml"})
+    check(label != file && !temporary, "label: '", printable(label), "' is the name of a file of output_dir",
+          temporary ? " while it is written" : "", "; choose another");
+}
+
 void check_run(const RunOptions& run) {
   check(!run.method.empty(), "method: the list is empty");
   check(!run.seeds.empty(), "seeds: the list is empty");
   check(std::set<int64_t>(run.seeds.begin(), run.seeds.end()).size() == run.seeds.size(), "seeds: one stands twice");
   check(run.label.empty() || run.method.size() == 1, "label: names one method, but ", run.method.size(), " are to run");
-  check(run.label.find('/') == std::string::npos && run.label != "." && run.label != "..", "label: '",
-        printable(run.label), "' cannot be the name of a folder");
-  const auto problem = run.label.empty() ? "" : name_problem(run.label);
-  check(problem.empty(), "label: '", printable(run.label), "' ", problem);
+  check_label(run.label);
+  check(run.lora_alpha > 0, "lora_alpha=0: adapters scaled by 0 change nothing and never learn; try 32");
   check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device),
         "' is unknown; use cpu or cuda");
   std::set<std::string> named;

@@ -52,7 +52,7 @@ struct RunOptions {
   // How it is trained.
   double learning_rate = 1e-3, weight_decay = 0.01, max_grad_norm = 1, warmup_ratio = 0, num_train_epochs = 1;
   std::vector<std::string> task_epochs;  // "NAME=NUMBER": passes over the data of single tasks instead
-  int64_t max_stage_steps = 0;           // no stage takes more; 0: as its epochs say
+  int64_t max_stage_steps = 0;           // no stage takes more (joint has none); 0: as its epochs say
   int64_t batch = 32, accumulation = 1;
   Schedule schedule = Schedule::cosine;
   int64_t lora_rank = 16;
@@ -79,7 +79,8 @@ struct RunOptions {
   BackboneOptions backbone_options() const;
   DataSplit scored_split() const;
   double epochs_of(const std::string& task) const;
-  // Steps of a stage of so many samples, of which a forward pass takes `rows`.
+  // Steps for so many samples, of which a forward pass takes `rows`; of a stage, with its limit.
+  int64_t all_steps(double epochs, int64_t samples, int64_t rows) const;
   int64_t stage_steps(double epochs, int64_t samples, int64_t rows) const;
 };
 
@@ -96,6 +97,8 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments);
 
 // Options that name tasks must name tasks of the stream.
 void check_task_names(const RunOptions& run, const Stream& stream);
+// What to say where a step takes more samples than a stage has, so that some come twice in it; empty: nothing.
+std::string batch_warning(const RunOptions& run, const Stream& stream);
 std::string run_options_help();
 
 // The methods of a composition, with their options set.

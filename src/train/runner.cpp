@@ -182,6 +182,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
           did_you_mean(task.metric, metrics));
   for (const auto& task : stream->tasks()) check_metric(task.metric);
   const auto keys = keys_of(config.run);
+  if (const auto warning = batch_warning(config.run, *stream); team.leads() && !warning.empty()) log_warn(warning);
   if (team.leads()) begin_output(request, keys, fingerprint_of(request, *stream, path));
 
   const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);

@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "methods/long_pass.h"
 #include "skills/taxonomy.h"
+#include "train/joint.h"
 
 namespace asr {
 
@@ -82,9 +83,12 @@ std::vector<Trainer::Phase> Trainer::stage_phases(int stage) const {
   const auto& stream = data_.stream();
   const int64_t rows = rows_a_step(stage);
   if (methods_[0]->joint()) {
-    int64_t samples = 0;
-    for (const size_t task : order_) samples += stream.size(task, DataSplit::train);
-    return {{"", {}, 0, samples, 0, run.stage_steps(run.num_train_epochs, samples, rows)}};
+    std::vector<UnionPart> parts;
+    for (const size_t task : order_)
+      parts.push_back({stream.size(task, DataSplit::train), run.epochs_of(stream.tasks()[task].name)});
+    auto drawn = draw_union(parts, static_cast<uint64_t>(key_.seed));
+    const int64_t steps = run.all_steps(drawn.epochs, drawn.samples, rows);
+    return {{"", std::move(drawn.rows), 0, drawn.samples, 0, steps}};
   }
   const size_t task = order_[static_cast<size_t>(stage) - 1];
   const double epochs = run.epochs_of(stream.tasks()[task].name);
