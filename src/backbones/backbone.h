@@ -58,6 +58,7 @@ struct Output {
 struct PackItem {
   std::vector<const Image8*> images;
   std::string id, question, answer;
+  bool instruction = false;  // the question is an instruction benchmark's: its release's template, whatever the recipe
   // Which of the question's tokens are functional; offsets count in the question. Empty: all of them.
   std::function<std::vector<bool>(const std::vector<Token>&)> functional;
 };

@@ -40,6 +40,12 @@ class InstructBlip final : public PretrainedBackbone {
  protected:
   std::string text_prefix() const override { return "language_model.model."; }
   bool taps_vision_path() const override { return true; }
+  // "Short answer:" would contradict instructions that ask for more; they are a whole prompt by themselves.
+  PromptTemplate instruction_prompt() const override {
+    auto out = prompt_;
+    out.before.clear(), out.after.clear();
+    return out;
+  }
 
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap* tap) const override {
     check(batch.instruction.defined(), "InstructBLIP needs the question as its Q-Former reads it (qformer_input_ids)");

@@ -40,6 +40,15 @@ class Llava final : public PretrainedBackbone {
   }
 
  protected:
+  // vicuna_v1 of LLaVA's own code, which CoIN, SEFE and HiDe-LLaVA train and answer with.
+  PromptTemplate instruction_prompt() const override {
+    auto out = prompt_;
+    out.before =
+        "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
+        "detailed, and polite answers to the user's questions. USER: ";
+    return out;
+  }
+
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
     torch::Tensor seen;
     {

@@ -312,18 +312,22 @@ int64_t PretrainedBackbone::process(const Image8& image, const std::string& id, 
   return image_tokens(out, index - 1);
 }
 
+PromptTemplate PretrainedBackbone::prompt_for(const PackItem& item) const {
+  if (item.instruction) return instruction_prompt();
+  auto prompt = prompt_;
+  if (options_.recipe != "asr-paper") return prompt;
+  prompt.before = "USER: ", prompt.after = " ASSISTANT:", prompt.answer_before = " ";
+  // Where pictures stand first in any case, only the words around the question change.
+  if (prompt.image_first || prompt.image.empty())
+    prompt.before += "QUESTION: ";
+  else
+    prompt.picture = prompt.image + " QUESTION: ";
+  return prompt;
+}
+
 Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
   check(!items.empty(), "a batch of nothing cannot be packed");
-  const bool paper = options_.recipe == "asr-paper";
-  auto prompt = prompt_;
-  if (paper) {
-    prompt.before = "USER: ", prompt.after = " ASSISTANT:", prompt.answer_before = " ";
-    // Where pictures stand first in any case, only the words around the question change.
-    if (prompt.image_first || prompt.image.empty())
-      prompt.before += "QUESTION: ";
-    else
-      prompt.picture = prompt.image + " QUESTION: ";
-  }
+  const int64_t budget = options_.recipe == "asr-paper" ? 256 : 0;
   ProcessedImages images;
   std::vector<PackedText> texts;
   int64_t longest = 0;
@@ -331,7 +335,7 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
     std::vector<int64_t> counts;
     if (!prompt_.image.empty())
       for (const auto* image : item.images) counts.push_back(process(*image, item.id, images));
-    texts.push_back(pack_text(tokenizer(), prompt, item, counts, paper ? 256 : 0));
+    texts.push_back(pack_text(tokenizer(), prompt_for(item), item, counts, budget));
     const auto length = static_cast<int64_t>(texts.back().ids.size());
     check(length <= context(), item.id, ": its ", length, " tokens, pictures included, do not fit into the context of ",
           context(), " tokens of ", name(), "; shorten the question, or let recipe=asr-paper cut it");
@@ -356,7 +360,10 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
   }
   if (!images.shape.empty()) add_pixels(images, batch);
   std::vector<std::string> instructions;
-  for (const auto& item : items) instructions.push_back(prompt_.before + item.question + prompt_.after);
+  for (const auto& item : items) {
+    const auto around = item.instruction ? instruction_prompt() : prompt_;
+    instructions.push_back(around.before + item.question + around.after);
+  }
   if (batch.pixels.defined()) pack_instructions(instructions, batch);
   return batch;
 }

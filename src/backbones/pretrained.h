@@ -100,6 +100,8 @@ class PretrainedBackbone : public Backbone {
   virtual void pack_instructions(const std::vector<std::string>&, Batch&) const {}
   virtual void each_vision_weight(const std::function<void(torch::Tensor&)>&) {}
   virtual std::vector<AdapterSite> vision_sites() { return {}; }
+  // What stands around the text of an instruction benchmark; where nobody released one for the family, its own.
+  virtual PromptTemplate instruction_prompt() const { return prompt_; }
   virtual std::string text_prefix() const { return "model.language_model."; }
 
   // For a family's constructor.
@@ -120,6 +122,7 @@ class PretrainedBackbone : public Backbone {
   };
   Inputs inputs(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask, const Pass& pass,
                 VisualTap* tap) const;
+  PromptTemplate prompt_for(const PackItem& item) const;
   int64_t process(const Image8& image, const std::string& id, ProcessedImages& out) const;  // its visual tokens
   void attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,
                         const torch::Tensor& columns, Output& out) const;

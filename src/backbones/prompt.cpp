@@ -24,9 +24,8 @@ std::vector<int64_t> answer_tokens(const Tokenizer& tokenizer, const std::string
 
 // Cuts ordinary tokens from the left, never image tokens, until `budget` ordinary ones are left before the answer.
 void cut_left(PackedText& text, int64_t image_token, int64_t budget) {
-  int64_t ordinary = 0;
-  for (const int64_t id : text.ids) ordinary += id != image_token;
-  int64_t surplus = ordinary - budget;
+  int64_t surplus = -budget;
+  for (int64_t i = 0; i < text.prompt; ++i) surplus += text.ids[static_cast<size_t>(i)] != image_token;
   PackedText out;
   for (size_t i = 0; i < text.ids.size(); ++i) {
     const bool before_answer = static_cast<int64_t>(i) < text.prompt;

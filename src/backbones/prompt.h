@@ -24,7 +24,8 @@ struct PackedText {
   int64_t prompt = 0;  // tokens before the answer
 };
 
-// `image_tokens` stand for each picture; `budget` bounds the other tokens (0: none), which are cut from the left.
+// `image_tokens` stand for each picture; `budget` bounds the other tokens before the answer (0: none), which are cut
+// from the left. The answer does not count: what is asked must not depend on what the right answer would be.
 PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, const PackItem& item,
                      const std::vector<int64_t>& image_tokens, int64_t budget);
 

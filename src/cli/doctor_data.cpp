@@ -189,7 +189,7 @@ class Looker {
     found_.answer_tokens += static_cast<double>(said);
     found_.longest_question = std::max(found_.longest_question, asked);
     found_.longest_answer = std::max(found_.longest_answer, said);
-    found_.cut += paper_ && asked + said + static_cast<int64_t>(kTemplate) > 256;
+    found_.cut += paper_ && asked + static_cast<int64_t>(kTemplate) > 256;
     const bool known =
         !e_.shape || !e_.shape->built_in() ||
         std::none_of(answer.begin(), answer.end(), [](const Token& t) { return t.id == WordTokenizer::kUnknown; });
@@ -245,7 +245,7 @@ void judge_task(Examined& e, size_t task, const Found& train, const Found& score
              "that are generated"));
   if (train.cut + scored.cut)
     warn(cat(share(train.cut + scored.cut, train.tokenised + scored.tokenised),
-             " of the texts are longer than the recipe's 256 tokens and are cut"));
+             " of the questions are longer than the recipe's 256 tokens and are cut"));
   const int64_t known = common_entries(scored.answers, train.answers);
   detail +=
       cat("; ", share(known, static_cast<int64_t>(scored.answers.size())), " of the scored answers occur in train");

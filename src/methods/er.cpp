@@ -17,7 +17,7 @@ class Er final : public Method {
     visitor("share", share_, 0.01, 0.99, "part of a batch that is replayed");
   }
   void before_stage(StageContext& stage) override {  // a buffer read from a checkpoint knows no model
-    buffer_.packer = stage.data.packer, buffer_.analyser = stage.data.analyser;
+    buffer_.packer = stage.data.packer, buffer_.analyser = stage.data.analyser, buffer_.prompt = stage.data.prompt;
   }
   int64_t current_rows(int64_t batch, int stage) const override {
     if (stage == 1) return batch;  // asked before the run begins, too: whatever the buffer holds then

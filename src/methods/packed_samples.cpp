@@ -53,6 +53,7 @@ Batch pack_rows(const SampleSet& set, const std::vector<int64_t>& index, std::op
                                   Random({*augment, static_cast<uint64_t>(i)}).next());
     PackItem item;
     item.id = text.id, item.question = text.question, item.answer = text.answer;
+    item.instruction = set.prompt == PromptStyle::instruction;
     if (!pictures.back().rgb.empty()) item.images.push_back(&pictures.back());
     if (set.analyser)
       item.functional = [&](const std::vector<Token>& tokens) {
@@ -120,6 +121,7 @@ Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::
 SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index) {
   SampleSet out;
   out.packer = set.packer, out.analyser = set.analyser, out.answer_tokens = set.answer_tokens;
+  out.prompt = set.prompt;
   std::vector<torch::Tensor> bytes;
   out.image_sizes = at::empty({static_cast<int64_t>(index.size()), 2}, at::kLong);
   for (size_t k = 0; k < index.size(); ++k) {
@@ -139,7 +141,7 @@ SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index)
 
 SampleSet packed_union(const std::vector<SampleSet>& sets) {
   SampleSet out;
-  out.packer = sets[0].packer, out.analyser = sets[0].analyser;
+  out.packer = sets[0].packer, out.analyser = sets[0].analyser, out.prompt = sets[0].prompt;
   auto parts = std::make_shared<std::vector<SampleSet>>(sets);
   const bool in_memory = sets[0].image_bytes.defined();
   std::vector<torch::Tensor> posterior, bytes, sizes;

@@ -37,6 +37,7 @@ struct SampleSet {
   std::vector<int64_t> length, asked;  // text tokens of each sample, and those of its question, which comes first
   std::vector<SampleText> texts;
   int64_t answer_tokens = 8;
+  PromptStyle prompt = PromptStyle::recipe;  // of packed batches
 
   // Where a model packs its own batches; `pixels`, `ids` and their like are undefined then.
   const Backbone* packer = nullptr;

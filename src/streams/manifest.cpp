@@ -115,6 +115,15 @@ std::string held_out_of(const json& top, const std::string& path) {
   return options != top.end() && options->is_object() ? text_member(*options, "held_out", "", path) : "";
 }
 
+// Folders of CoIN and UCIT that were prepared before `prompt` was written mean their own release's all the same.
+PromptStyle read_prompt(const json& top, const std::string& stream, const std::string& path) {
+  const bool instructions = stream == "coin" || stream == "ucit";
+  const auto name = text_member(top, "prompt", instructions ? "instruction" : "recipe", path);
+  check(name == "recipe" || name == "instruction", path, ": 'prompt' is '", printable(name),
+        "'; use recipe or instruction");
+  return name == "recipe" ? PromptStyle::recipe : PromptStyle::instruction;
+}
+
 void read_index(const json& top, const std::string& path, Manifest& out) {
   check(top.is_object(), path, ": is no JSON object");
   check(!top.contains("tasks") || top["tasks"].is_array(), path, ": 'tasks' is no list");
@@ -127,6 +136,7 @@ void read_index(const json& top, const std::string& path, Manifest& out) {
   out.images = images == "." ? out.folder : image_path(out.folder, images);
   out.frames = count_member(top, "frames", out.frames, path);
   check(out.frames >= 1 && out.frames <= 64, path, ": 'frames' is outside 1..64");
+  out.prompt = read_prompt(top, out.stream, path);
   out.prepared = top.contains("format");
   out.held_out = held_out_of(top, path);
   for (const auto* text : {&out.stream, &out.variant, &out.held_out}) {

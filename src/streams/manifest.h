@@ -50,6 +50,7 @@ struct Manifest {
   std::string held_out;  // concept group that training leaves out, such as "G3"; empty: none
   std::string images;    // folder that the rows' images are relative to
   int64_t frames = 4;    // of a video, side by side in one picture
+  PromptStyle prompt = PromptStyle::recipe;
   bool prepared = false;
   std::vector<ManifestTask> tasks;
 };

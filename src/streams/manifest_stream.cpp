@@ -111,11 +111,13 @@ class ManifestStream final : public Stream {
       for (const auto split : {DataSplit::train, DataSplit::val})
         check(size(number, split) > 0, options.path, ": task '", printable(task.name), "' has no rows for ",
               split_name(split));
-      tasks_.push_back({task.name, task.metric, size(number, DataSplit::novel) > 0, task.answer_tokens});
+      tasks_.push_back(
+          {task.name, task.metric, size(number, DataSplit::novel) > 0, task.answer_tokens, manifest_.prompt});
     }
     name_ = manifest_.stream + (manifest_.variant.empty() ? "" : ":" + manifest_.variant);
     fingerprint_ =
         cat(name_, ":", hash.hex(), ":", options.train, ":", options.val, ":", options.tasks, ":", manifest_.frames);
+    if (manifest_.prompt != PromptStyle::recipe) fingerprint_ += cat(":", enum_name(manifest_.prompt));
     for (size_t task = 0; options.groups == GroupOrder::nested && task < tasks_.size(); ++task) {
       phases_.push_back(group_rows(task));
       for (const auto& phase : phases_.back()) fingerprint_ += cat(":", phase.name);

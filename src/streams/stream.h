@@ -22,10 +22,18 @@ struct StreamSample {
   std::vector<uint8_t> pixels;  // [height][width][3], of the picture's own size
 };
 
+// What stands around a row's text: the run's recipe, or the template of an instruction benchmark's own release.
+enum class PromptStyle { recipe, instruction };
+template <>
+struct EnumNames<PromptStyle> {
+  static constexpr const char* names[] = {"recipe", "instruction"};
+};
+
 struct StreamTask {
   std::string name, metric;
   bool novel = false;         // has a second validation set of unseen compositions
   int64_t answer_tokens = 8;  // generation stops there at the latest
+  PromptStyle prompt = PromptStyle::recipe;
 };
 
 // Rows of a task that are trained before those of the next phase, with an optimizer and a schedule of their own.

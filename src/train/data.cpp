@@ -87,6 +87,7 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
                       : encode_samples(stream_.size(task, split), sample, model_, &analyser_, &team_);
     set.name = cat(printable(stream_.tasks()[task].name), " (", split_name(split), ")");
     // A word is several tokens of a large vocabulary.
+    set.prompt = stream_.tasks()[task].prompt;
     set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
     report_coverage(set, model_, stream_.tasks()[task].name, split == DataSplit::train ? "train" : "val");
     if (packed)

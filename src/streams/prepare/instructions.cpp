@@ -50,6 +50,7 @@ std::vector<std::string> instruction_paths(const std::string& root, const Instru
 
 void prepare_instructions(Preparation& preparation, const std::vector<InstructionTask>& tasks,
                           const std::vector<std::string>& roots, ReferenceReader references) {
+  preparation.prompt = PromptStyle::instruction;
   std::string root;  // the first that is there; else the tasks lie in the source itself
   std::error_code error;
   for (const auto& candidate : roots)

@@ -310,6 +310,7 @@ json Preparation::index() const {
     }
   }
   const auto counts = [](const Published& p) { return json{{"train", p.train}, {"val", p.val}, {"tune", p.tune}}; };
+  if (prompt != PromptStyle::recipe) out["prompt"] = enum_name(prompt);
   out["frames"] = frames, out["published"] = counts(published_total), out["tasks"] = json::array();
   for (size_t i = 0; i < tasks_.size(); ++i) {
     out["tasks"].push_back({{"name", tasks_[i].name},

@@ -81,6 +81,7 @@ class Preparation {
   void add_task(const PreparedTask& task);  // a name that no task can have, or that another has, is an error
   Published published_total;  // over all tasks
   int64_t frames = 4;         // of a video, side by side in one picture
+  PromptStyle prompt = PromptStyle::recipe;
 
   void unit(const std::string& name, const std::function<void()>& body);
   using RecordUse = std::function<void(const FileRecord& record, const RowPlace& place)>;
