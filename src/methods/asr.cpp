@@ -10,6 +10,7 @@
 #include "spectral/descriptor.h"
 #include "spectral/memory.h"
 #include "spectral/spectral_loss.h"
+#include "tensor/torch_compat.h"
 
 namespace asr {
 namespace {
@@ -35,6 +36,14 @@ class Asr final : public Method {
       loss_.emplace(memory_.tensors(), options_, at::TensorOptions().dtype(at::kFloat).device(stage.model.device()));
   }
 
+  void whole_step(const StepEmbeddings& all) override {
+    if (options_.asr.gamma == 0) return;
+    const auto image = all.image.detach().requires_grad_(), text = all.text.detach().requires_grad_();
+    const auto loss = geometry_loss(image, text, all.reference_image, all.reference_text);
+    const auto towards = gradients(loss, {image, text});
+    step_ = {loss.detach(), towards[0], towards[1]};
+  }
+
   void add_losses(StepContext& step) override {
     if (loss_) {
       const auto terms = spectral(step);
@@ -54,8 +63,24 @@ class Asr final : public Method {
   void state(StateVisitor& visitor) override { visit_memory(memory_, visitor); }
 
  private:
+  // The geometry term of a whole step, and its gradient for every sample's embeddings.
+  struct StepGeometry {
+    torch::Tensor loss, image, text;  // [], [N, width], [N, width]
+  };
+
+  // <dL/dz, z> has the gradient of L for this part's samples, dL/dz being that of the whole step; its value is L's.
+  torch::Tensor step_geometry(const StepContext& step) const {
+    const auto &image = step.output.image, &text = step.output.text;
+    const auto rows = static_cast<int64_t>(step.share.positions.empty() ? 0 : image.size(0));
+    const auto towards = ((step_.image.narrow(0, step.first, rows) * image.narrow(0, 0, rows)).sum() +
+                          (step_.text.narrow(0, step.first, rows) * text.narrow(0, 0, rows)).sum()) *
+                         static_cast<double>(step.passes);
+    return towards - towards.detach() + step_.loss * step.share.process();
+  }
+
   // Similarities reach over the whole batch: every process forms all of them, with gradients for its own samples.
-  static torch::Tensor geometry(const StepContext& step) {
+  torch::Tensor geometry(const StepContext& step) const {
+    if (step.first >= 0) return step_geometry(step);
     const auto &image = step.output.image, &text = step.output.text;
     const auto &image0 = step.batch.reference_image, &text0 = step.batch.reference_text;
     if (step.share.team.size() == 1) return geometry_loss(image, text, image0, text0);
@@ -78,6 +103,7 @@ class Asr final : public Method {
   PrototypeMemory memory_;
   std::optional<SpectralLoss> loss_;
   std::unique_ptr<SpectralEncoder> encoder_;
+  StepGeometry step_;
 };
 
 }  // namespace

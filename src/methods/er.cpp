@@ -82,15 +82,6 @@ class Er final : public Method {
   }
 
  private:
-  // Embeddings of the base model for replayed rows, for methods that compare with it.
-  static void add_reference(Batch& batch, const Backbone& model) {
-    at::NoGradGuard no_grad;
-    Want want;
-    want.loss = false, want.pooled = true;
-    const auto base = model.forward(batch, Pass{0, nullptr}, want);
-    batch.reference_image = base.image, batch.reference_text = base.text;
-  }
-
   static void visit_samples(SampleSet& set, StateVisitor& visitor) {
     visitor.tensor("pixels", StateKind::sample, set.pixels);
     visitor.tensor("image_bytes", StateKind::sample, set.image_bytes);

@@ -42,6 +42,11 @@ struct Needs {
   bool reference = false;  // embeddings of the base model, in batch.reference_*
 };
 
+// Embeddings of all samples of a step, where a term reaches over its passes (geometry.batch=global).
+struct StepEmbeddings {
+  torch::Tensor image, text, reference_image, reference_text;  // [N, width], without gradient
+};
+
 struct StageContext {
   int stage = 1;  // from 1
   uint64_t seed = 0;
@@ -62,6 +67,8 @@ struct StepContext {
       logits;                                 // what is learnt from, under other experts: answer tokens or classes
   std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
   std::vector<std::pair<torch::Tensor, double>>& losses;  // what is minimised is their weighted sum
+  // After whole_step: where this part's samples begin in the step, and the passes whose mean is the step's loss.
+  int64_t first = -1, passes = 1;
 
   void add(const std::string& name, const torch::Tensor& term, double weight = 1) {
     log[name] = weight == 1 ? term.detach() : term.detach() * weight;
@@ -83,6 +90,9 @@ class Method {
   virtual void before_stage(StageContext&) {}
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.
   virtual void mix_batch(Batch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
+  // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
+  // its own samples, since the other passes' are gone by then.
+  virtual void whole_step(const StepEmbeddings&) {}
   virtual void add_losses(StepContext&) {}
   virtual void after_stage(StageContext&) {}
   virtual void state(StateVisitor&) {}

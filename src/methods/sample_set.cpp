@@ -188,6 +188,14 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
   set.reference_image = all(image), set.reference_text = all(text);
 }
 
+void add_reference(Batch& batch, const Backbone& model) {
+  at::NoGradGuard no_grad;
+  Want want;
+  want.loss = false, want.pooled = true;
+  const auto base = model.forward(batch, Pass{0, nullptr}, want);
+  batch.reference_image = base.image, batch.reference_text = base.text;
+}
+
 Batch SampleSet::rows(const std::vector<int64_t>& index) const {
   if (packer) return packed_rows(*this, index);
   const auto rows = index_tensor(index, ids.device());

@@ -88,6 +88,9 @@ void cache_features(SampleSet& set, const Backbone& model, const Team& team);
 // Embeddings of the base model, adapters off, for every sample; likewise in blocks, which the processes share out.
 void cache_reference(SampleSet& set, const Backbone& model, const Team& team);
 
+// The same for the samples of one batch, as they are in it: replayed, or with augmented pictures.
+void add_reference(Batch& batch, const Backbone& model);
+
 SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index);  // without cached features and references
 SampleSet concatenate(const std::vector<SampleSet>& sets);                  // features kept where all have them
 

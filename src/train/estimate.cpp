@@ -125,7 +125,8 @@ MemoryEstimate memory_of(const RunConfig& config, const std::string& composition
     out.overhead += 4 * std::max(2 * number_of(s.width * s.mlp), number_of(s.width * s.vocabulary));
   out.adapters = 4 * adapter, out.optimizer = 12 * adapter;
   out.method = method_bytes(composition, adapter);
-  const double reference = needs_reference(config, composition) ? work.train() * 2 * number_of(s.width) * 4 : 0;
+  const bool stored = needs_reference(config, composition) && !run.augments();
+  const double reference = stored ? work.train() * 2 * number_of(s.width) * 4 : 0;
   const bool on_device = s.built_in() || !machine.gpu;
   out.reference = on_device ? reference : 0;
   out.samples = sample_bytes(s, work);
@@ -234,8 +235,12 @@ TimeEstimate time_of(const RunConfig& config, const std::string& composition, co
   TimeEstimate out;
   out.method = composition;
   const double samples = trained_samples(config, composition, work, out.steps);
-  const double teacher = has_part(composition, "lwf") ? seen + one.forward : 0;
-  out.training = samples * (train + teacher) / speed;
+  const double forward = seen + one.forward;
+  double beside = has_part(composition, "lwf") ? forward : 0;  // what a step runs forward beside its training passes
+  const bool geometry = needs_reference(config, composition);
+  if (geometry && run.augments()) beside += forward;
+  if (geometry && run.geometry_batch == GeometryBatch::global && run.accumulation > 1) beside += forward;
+  out.training = samples * (train + beside) / speed;
   double measured = 0, fisher = 0;
   const double limit = method_option(config, "ewc", "samples");
   for (const auto& task : work.tasks) {
@@ -251,9 +256,9 @@ TimeEstimate time_of(const RunConfig& config, const std::string& composition, co
     else if (config.options.asr.beta == 0)  // the ablation takes the first stage alone
       measured /= number_of(static_cast<int64_t>(work.tasks.size()));
   }
-  out.memory_pass = measured * (seen + one.forward) / speed;
+  out.memory_pass = measured * forward / speed;
   if (has_part(composition, "ewc")) out.method_pass = fisher * train / speed;
-  if (needs_reference(config, composition)) out.reference = work.train() * (seen + one.forward) / speed;
+  if (geometry && !run.augments()) out.reference = work.train() * forward / speed;
   const double answers = has_part(composition, "joint") ? 2 * work.scored() : work.answers();
   auto evaluated = one;
   evaluated.vision = seen;

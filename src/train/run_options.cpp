@@ -45,6 +45,8 @@ void RunOptions::visit(OptionVisitor& v) {
   v("attention.grid", backbone.grid, 2, 1024, "cells a side of attention maps where pictures differ in shape");
   v("attention.qformer_rows", query_rows, "a Q-Former's queries count alike, or by the question's attention to them");
   v("geometry.layer", backbone.geometry_layer, 0, 1000, "decoder layer whose states are pooled; 0: the last");
+  v("geometry.batch", geometry_batch,
+    "similarities among the samples of a forward pass, or of a whole step: all its passes, each run forward twice");
   v("gradient_checkpointing", recompute, "layers run again in the backward pass instead of keeping their insides");
   v("recipe", recipe,
     "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels, flips and crops)");

@@ -19,6 +19,7 @@ enum class Head { generate, answers };
 enum class QueryRows { query, text };
 enum class Recipe { native, asr_paper };
 enum class EvalSplit { val, test, tune };
+enum class GeometryBatch { micro, global };
 template <>
 struct EnumNames<Schedule> {
   static constexpr const char* names[] = {"cosine", "constant"};
@@ -35,6 +36,10 @@ struct EnumNames<QueryRows> {
 template <>
 struct EnumNames<EvalSplit> {
   static constexpr const char* names[] = {"val", "test", "tune"};
+};
+template <>
+struct EnumNames<GeometryBatch> {
+  static constexpr const char* names[] = {"micro", "global"};
 };
 template <>
 struct EnumNames<Recipe> {
@@ -64,6 +69,7 @@ struct RunOptions {
   int64_t eval_batch = 150;
   EvalSplit eval_split = EvalSplit::val;
   BackboneOptions backbone;
+  GeometryBatch geometry_batch = GeometryBatch::micro;
   QueryRows query_rows = QueryRows::query;
   Recipe recipe = Recipe::native;
   Switch recompute = Switch::no;
@@ -78,6 +84,7 @@ struct RunOptions {
   void visit(OptionVisitor& visitor);
   BackboneOptions backbone_options() const;
   DataSplit scored_split() const;
+  bool augments() const { return recipe == Recipe::asr_paper; }  // training pictures; no other recipe does
   double epochs_of(const std::string& task) const;
   // Steps for so many samples, of which a forward pass takes `rows`; of a stage, with its limit.
   int64_t all_steps(double epochs, int64_t samples, int64_t rows) const;

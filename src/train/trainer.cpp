@@ -140,8 +140,21 @@ void Trainer::start_optimizer(const Phase& phase) {
   restored_.reset();
 }
 
+// Passes that a step makes beside those that train it.
+void Trainer::say_costs() const {
+  const auto& run = config_.run;
+  if (!team_.leads() || !needs().reference) return;
+  if (run.augments())
+    log_info(key_.label,
+             ": pictures are augmented, so every step makes one more pass of the base model (adapters off) for the "
+             "reference of the geometry term");
+  if (reaches_over_passes())
+    log_info(key_.label, ": geometry.batch=global: the ", run.accumulation,
+             " passes of a step go forward once more, for the embeddings of all of them");
+}
+
 void Trainer::train_stage() {
-  const auto& set = stage_data(needs().reference);
+  const auto& set = stage_data(needs().reference && !config_.run.augments());
   const auto phases = stage_phases(at_.stage);
   const int64_t steps = phases.back().end();
   auto context = stage_context(set, {});
@@ -221,6 +234,7 @@ void Trainer::run(bool resume) {
     if (auto all = shared_checkpoint(std::move(checkpoint), team_)) restore(*all);
   }
   last_save_ = now();
+  say_costs();
   if (at_.rows.empty()) {
     log_bytes_ = 0;
     if (team_.leads()) write_file_atomically(log_path(), "");

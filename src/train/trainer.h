@@ -60,15 +60,27 @@ class Trainer {
     bool save_due = false;
   };
   using Terms = std::map<std::string, torch::Tensor>;
+  // This process's part of one forward pass, packed and mixed.
+  struct TrainPass {
+    Batch batch;
+    Share share;
+    std::vector<int64_t> rows;
+    int64_t micro = 0;   // its number in the step
+    int64_t first = -1;  // of its samples among those of the step, where a term reaches over passes
+  };
 
+  void say_costs() const;
   void train_stage();
   void start_optimizer(const Phase& phase);
   StepDone train_step(const SampleSet& set, const Phase& phase);
-  double train_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes, Terms& terms);
+  TrainPass make_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes);
+  void look_over_step(std::vector<TrainPass>& passes);
+  bool reaches_over_passes() const;
+  double train_pass(const TrainPass& pass, const SampleSet& set, Terms& terms);
   std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
   void complete_share(Share& share, Batch& batch) const;
-  torch::Tensor batch_loss(const Batch& batch, const Share& share, const std::vector<int64_t>& rows,
-                           const SampleSet& set, int64_t step, int64_t micro, Terms& terms);
+  AdapterDropout pass_dropout(const TrainPass& pass) const;
+  torch::Tensor pass_loss(const TrainPass& pass, const SampleSet& set, Terms& terms);
   StepDone add_up(double loss, bool log_now, bool last_pass, Terms& terms);
   bool splits_batches() const;
   void finish_stage();

@@ -70,29 +70,35 @@ void Trainer::complete_share(Share& share, Batch& batch) const {
   batch = padded(std::move(batch), all.select(1, 2).max().item<int64_t>());
 }
 
-torch::Tensor Trainer::batch_loss(const Batch& batch, const Share& share, const std::vector<int64_t>& rows,
-                                  const SampleSet& set, int64_t step, int64_t micro, Terms& terms) {
+AdapterDropout Trainer::pass_dropout(const TrainPass& pass) const {
+  AdapterDropout out{config_.run.lora_dropout,
+                     Random({static_cast<uint64_t>(key_.seed), 0xd409, static_cast<uint64_t>(at_.stage),
+                             static_cast<uint64_t>(at_.step), static_cast<uint64_t>(pass.micro)})
+                         .next()};
+  const auto& positions = pass.share.positions;
+  if (pass.share.team.size() > 1) out.positions = positions.empty() ? range(0, 1) : positions;
+  return out;
+}
+
+torch::Tensor Trainer::pass_loss(const TrainPass& pass, const SampleSet& set, Terms& terms) {
   const auto& run = config_.run;
+  const auto& batch = pass.batch;
   const auto wanted = needs();
-  AdapterDropout dropout{run.lora_dropout,
-                         Random({static_cast<uint64_t>(key_.seed), 0xd409, static_cast<uint64_t>(at_.stage),
-                                 static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
-                             .next()};
-  if (share.team.size() > 1) dropout.positions = share.positions.empty() ? range(0, 1) : share.positions;
-  Pass pass;
-  pass.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
+  auto dropout = pass_dropout(pass);
+  Pass how;
+  how.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
   Want want;
   want.tap_layers = wanted.tap ? run.tap_layers : 0, want.pooled = wanted.pooled, want.logits = wanted.logits;
   want.state = head_.has_value(), want.loss = !head_;
-  auto out = model_.forward(batch, pass, want);
+  auto out = model_.forward(batch, how, want);
   if (head_) {
-    check(batch.size() == static_cast<int64_t>(rows.size()), "head=answers cannot be combined with replay");
+    check(batch.size() == static_cast<int64_t>(pass.rows.size()), "head=answers cannot be combined with replay");
     std::vector<std::string> answers;
-    for (const int64_t row : rows) answers.push_back(set.texts[static_cast<size_t>(row)].answer);
+    for (const int64_t row : pass.rows) answers.push_back(set.texts[static_cast<size_t>(row)].answer);
     out.logits = head_->logits(out.state);
     out.loss = at::cross_entropy_loss(out.logits, head_->targets(answers));
   }
-  std::vector<std::pair<torch::Tensor, double>> losses = {{scaled(out.loss, share.answers), 1}};
+  std::vector<std::pair<torch::Tensor, double>> losses = {{scaled(out.loss, pass.share.answers), 1}};
   terms["task_loss"] = losses[0].first.detach();
   const auto logits = [&](const Pass& other) {
     Want only;
@@ -100,44 +106,81 @@ torch::Tensor Trainer::batch_loss(const Batch& batch, const Share& share, const 
     const auto result = model_.forward(batch, other, only);
     return head_ ? head_->logits(result.state) : result.logits;
   };
-  StepContext context{parameters_, batch, share, out, logits, terms, losses};
+  StepContext context{parameters_, batch, pass.share, out, logits, terms, losses, pass.first, run.accumulation};
   for (auto& method : methods_) method->add_losses(context);
   return losses.size() == 1 ? losses[0].first : weighted_sum(losses);
 }
 
-// A pass forward and backward; returns this process's summand of its loss.
-double Trainer::train_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes, Terms& terms) {
+Trainer::TrainPass Trainer::make_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes) {
   const auto& run = config_.run;
   const int64_t step = at_.step, in_phase = step - phase.first;
-  Share share{splits_batches() ? team_ : alone_};
-  // Only the paper's recipe augments; every pass over the data draws anew.
+  TrainPass out{{}, {splits_batches() ? team_ : alone_}, {}, micro};
+  // Every pass over the data draws anew.
   const auto augment = [&](int64_t pass) -> std::optional<uint64_t> {
-    if (run.recipe != Recipe::asr_paper) return std::nullopt;
+    if (!run.augments()) return std::nullopt;
     return Random({static_cast<uint64_t>(key_.seed), 0xa496, static_cast<uint64_t>(at_.stage),
                    static_cast<uint64_t>(phase.first * run.accumulation + pass)})
         .next();
   };
   const int64_t now_at = in_phase * run.accumulation + micro;
-  const auto rows = pass_rows(phase, now_at, share);
-  auto batch = set.training_rows(rows, augment(now_at));
+  out.rows = pass_rows(phase, now_at, out.share);
+  out.batch = set.training_rows(out.rows, augment(now_at));
   // The passes of this process that come next, in this step and the following ones.
   for (int64_t ahead = 1; ahead <= run.workers; ++ahead) {
     const int64_t later = micro - passes.begin + ahead,
                   pass = (in_phase + later / passes.size()) * run.accumulation + passes.begin + later % passes.size();
     if (pass >= phase.steps * run.accumulation) break;
-    Share other{share.team};
+    Share other{out.share.team};
     set.prefetch(pass_rows(phase, pass, other), augment(pass));
   }
+  if (run.augments() && needs().reference) add_reference(out.batch, model_);
   const uint64_t key = Random({static_cast<uint64_t>(key_.seed), 0x313, static_cast<uint64_t>(at_.stage),
                                static_cast<uint64_t>(step), static_cast<uint64_t>(micro)})
                            .next();
-  for (auto& method : methods_) method->mix_batch(batch, share, model_, key);
-  complete_share(share, batch);
-  const auto total = batch_loss(batch, share, rows, set, step, micro, terms);
+  for (auto& method : methods_) method->mix_batch(out.batch, out.share, model_, key);
+  complete_share(out.share, out.batch);
+  return out;
+}
+
+bool Trainer::reaches_over_passes() const {
+  return config_.run.geometry_batch == GeometryBatch::global && config_.run.accumulation > 1 && needs().reference;
+}
+
+// Embeddings of all samples of the step, without gradient but with the dropout that their training passes will have.
+// How they are ordered among the processes does not matter, as long as all know where their own stand.
+void Trainer::look_over_step(std::vector<TrainPass>& passes) {
+  at::NoGradGuard no_grad;
+  Want want;
+  want.loss = false, want.pooled = true;
+  std::vector<torch::Tensor> rows;
+  int64_t held = 0;
+  for (auto& pass : passes) {
+    pass.first = held;
+    auto dropout = pass_dropout(pass);
+    Pass how;
+    how.dropout = config_.run.lora_dropout > 0 ? &dropout : nullptr;
+    if (pass.share.positions.empty()) continue;  // a stand-in
+    const auto out = model_.forward(pass.batch, how, want);
+    rows.push_back(at::cat({out.image, out.text, pass.batch.reference_image, pass.batch.reference_text}, 1));
+    held += rows.back().size(0);
+  }
+  const auto counts = team_.gather(torch::full({1}, held, at::kLong));
+  const auto before = counts.narrow(0, 0, team_.rank()).sum().item<int64_t>();
+  for (auto& pass : passes) pass.first += before;
+  const auto none = at::empty({0}, at::device(model_.device()).dtype(at::kFloat));
+  const auto all = team_.gather(rows.empty() ? none : at::cat(rows)).chunk(4, 1);
+  const at::AutoGradMode with_gradient(true);
+  for (auto& method : methods_) method->whole_step({all[0], all[1], all[2], all[3]});
+}
+
+// A pass forward and backward; returns this process's summand of its loss.
+double Trainer::train_pass(const TrainPass& pass, const SampleSet& set, Terms& terms) {
+  const auto& run = config_.run;
+  const auto total = pass_loss(pass, set, terms);
   const double value = total.item<double>();
   if (!std::isfinite(value))
-    fail_system("the loss is ", value, " at step ", step + 1, " of stage ", at_.stage, ", batch of ",
-                names_of(set, rows),
+    fail_system("the loss is ", value, " at step ", at_.step + 1, " of stage ", at_.stage, ", batch of ",
+                names_of(set, pass.rows),
                 "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
   (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
   return value / static_cast<double>(run.accumulation);
@@ -170,7 +213,16 @@ Trainer::StepDone Trainer::train_step(const SampleSet& set, const Phase& phase) 
   Terms terms;
   double loss = 0;
   const auto passes = splits_batches() ? Part{0, run.accumulation} : part_of(run.accumulation, team_);
-  for (int64_t micro = passes.begin; micro < passes.end; ++micro) loss += train_pass(set, phase, micro, passes, terms);
+  std::vector<TrainPass> whole;
+  if (reaches_over_passes()) {
+    for (int64_t micro = passes.begin; micro < passes.end; ++micro)
+      whole.push_back(make_pass(set, phase, micro, passes));
+    look_over_step(whole);
+    for (const auto& pass : whole) loss += train_pass(pass, set, terms);
+  } else {
+    for (int64_t micro = passes.begin; micro < passes.end; ++micro)
+      loss += train_pass(make_pass(set, phase, micro, passes), set, terms);
+  }
   team_.sum(optimizer_->gradient());
   const auto norm = optimizer_->clip(run.max_grad_norm);
   const auto warmup = static_cast<int64_t>(run.warmup_ratio * static_cast<double>(steps));
