@@ -15,7 +15,7 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder);
 struct AdapterConfig {
   int64_t rank = 16;
   double alpha = 32, dropout = 0;
-  std::string base_model;
+  std::string base_model;  // as the user gave it, a path or a name on the hub, so that PEFT finds it again
 };
 void save_adapter(const std::string& folder, const NamedParameters& parameters, const AdapterConfig& config);
 

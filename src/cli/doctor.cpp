@@ -10,7 +10,6 @@
 #include <iostream>
 
 #include "backbones/model_folder.h"
-#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -18,6 +17,7 @@
 #include "io/safetensors.h"
 #include "io/word_tokenizer.h"
 #include "skills/taxonomy.h"
+#include "train/data.h"
 #include "train/runner.h"
 
 namespace asr {
@@ -180,9 +180,14 @@ void check_model(Examined& e) {
 }
 
 void check_parser(Examined& e) {
-  const auto& parser = e.config->run.parser;
+  if (!reads_parser(e.config->options.asr.skill)) return;
+  std::string path;
+  try {
+    path = e.config->run.parser_path();
+  } catch (const Error& error) {
+    return e.table.add("skill parser", e.arguments.assume ? Verdict::assumed : Verdict::failure, error.what());
+  }
   e.table.attempt("skill parser", [&] {
-    const auto path = parser.find('/') == std::string::npos ? find_asset(parser) : parser;
     verify_checksum(read_safetensors(path));
     return path;
   });

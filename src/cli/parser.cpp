@@ -1,6 +1,7 @@
 // asr parser train | eval: the classifier of questions into skills.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <unordered_set>
 
@@ -12,6 +13,7 @@
 #include "cli/command.h"
 #include "skills/parser/training.h"
 #include "skills/taxonomy.h"
+#include "streams/stream.h"
 #include "streams/world/labelled.h"
 
 namespace asr {
@@ -31,7 +33,23 @@ struct Data {
   Questions train, held_out;
 };
 
+// The training questions of a prepared stream or of a user's own.
+Questions stream_questions(const std::string& folder) {
+  StreamOptions options;
+  options.name = "manifest", options.path = folder;
+  const auto stream = make_stream(options);
+  Questions out;
+  for (size_t task = 0; task < stream->tasks().size(); ++task)
+    for (int64_t i = 0; i < stream->size(task, DataSplit::train); ++i) {
+      const auto s = stream->text(task, DataSplit::train, i);
+      out.push_back(label_question(s.question, s.skill, s.type, cat(folder, ": id '", printable(s.id), "'")));
+    }
+  return out;
+}
+
 Questions source_questions(const Arguments& a, const std::string& source) {
+  std::error_code error;
+  if (std::filesystem::is_directory(source, error)) return stream_questions(source);
   if (source == "world") return world::labelled_questions(world::Split::train, a.per_task);
   if (source == "templates") return templated_questions(a.templates, static_cast<uint64_t>(a.seed));
   return read_labelled_questions(source, /*require_skill=*/false);
@@ -261,9 +279,10 @@ void add_data_options(CLI::App& command, Arguments& a) {
 void add_source_options(CLI::App& command, Arguments& a) {
   command
       .add_option("--source", a.sources,
-                  "instead of --data, any number of: a questions file (VQA v2 .json, NExT-QA .csv, .tsv, JSON lines), "
-                  "templates, world; questions without a skill are labelled by the rules")
-      ->type_name("FILE")
+                  "instead of --data, any number of: the folder of a stream (its training questions), a questions file "
+                  "(VQA v2 .json, NExT-QA .csv, .tsv, JSON lines), templates, world; questions without a skill are "
+                  "labelled by the rules")
+      ->type_name("FOLDER|FILE")
       ->expected(1)
       ->take_all();
   command.add_option("--exclude", a.exclude, "with --source: a file whose questions are left out")

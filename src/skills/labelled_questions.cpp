@@ -35,7 +35,7 @@ class Collector {
 
   void add(const std::string& text, const std::string& skill, const std::string& type, const std::string& place) {
     check(!skill.empty() || !require_skill_, place, ": lacks the text 'skill'");
-    questions.push_back(skill.empty() ? ruled(text, type) : labelled(text, skill, place));
+    questions.push_back(label_question(text, skill, type, place));
   }
   std::vector<LabelledQuestion> questions;
 
@@ -113,6 +113,11 @@ std::vector<LabelledQuestion> read_labelled_questions(const std::string& path, b
     read_json_lines(bytes, path, out);
   check(!out.questions.empty(), path, ": holds no questions");
   return std::move(out.questions);
+}
+
+LabelledQuestion label_question(const std::string& text, const std::string& skill, const std::string& type,
+                                const std::string& place) {
+  return skill.empty() ? ruled(text, type) : labelled(text, skill, place);
 }
 
 std::string question_key(const std::string& question) {

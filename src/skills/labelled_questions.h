@@ -23,6 +23,10 @@ struct LabelledQuestion {
 // Empty lines are skipped; an error names the line.
 std::vector<LabelledQuestion> read_labelled_questions(const std::string& path, bool require_skill = true);
 
+// One question: with the skill that is named, or softly by the rules, which look at its type, too, where it has one.
+LabelledQuestion label_question(const std::string& text, const std::string& skill, const std::string& type,
+                                const std::string& place);
+
 // Questions made from templates, all skills in turn: data sets hold few that compare numbers, ask for boxes, and so on.
 std::vector<LabelledQuestion> templated_questions(int64_t count, uint64_t seed);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/assets.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -65,10 +64,13 @@ void report_coverage(const SampleSet& set, const Backbone& model, const std::str
 
 }  // namespace
 
+bool reads_parser(SkillMode mode) {
+  return mode != SkillMode::oracle && mode != SkillMode::rule;
+}
+
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode) {
-  if (mode == SkillMode::oracle || mode == SkillMode::rule) return std::make_unique<Analyser>(std::nullopt, mode);
-  const auto path = parser.find('/') == std::string::npos ? find_asset(parser) : parser;
-  return std::make_unique<Analyser>(SkillParser::load(path), mode);
+  if (!reads_parser(mode)) return std::make_unique<Analyser>(std::nullopt, mode);
+  return std::make_unique<Analyser>(SkillParser::load(parser), mode);
 }
 
 const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {

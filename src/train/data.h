@@ -13,8 +13,9 @@
 namespace asr {
 
 // Functional tokens by rules; posteriors by the parser, by the rules of skills/rules.h (mode `rule`) or one-hot true
-// skills (mode `oracle`). The parser is read in the modes that use it.
+// skills (mode `oracle`). The parser, a file, is read in the modes that use it.
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode);
+bool reads_parser(SkillMode mode);
 
 class Data {
  public:

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "base/assets.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/text.h"
 #include "io/task_names.h"
 
@@ -58,7 +60,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
   v("eval_split", eval_split, "which split is scored; tune is for choosing settings and never reported");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
-  v("skills.parser", parser, "the skill parser: a file, or the name of one that ships");
+  v("skills.parser", parser,
+    "the skill parser: a file, or the name of one that ships; empty: parser-world for the built-in world, else "
+    "parser-small");
   v("skills.taxonomy", taxonomy,
     "YAML file of skills and aliases, see configs/taxonomy.yaml; empty: the built-in ones");
   v("skills.lexicon", lexicon,
@@ -77,6 +81,18 @@ BackboneOptions RunOptions::backbone_options() const {
   out.recompute = recompute == Switch::yes;
   out.recipe = recipe == Recipe::asr_paper ? "asr-paper" : "native";
   return out;
+}
+
+std::string RunOptions::parser_path() const {
+  const bool world = stream.name.compare(0, 5, "world") == 0;
+  const auto name = !parser.empty() ? parser : world ? "parser-world.safetensors" : "parser-small.safetensors";
+  if (name.find('/') == std::string::npos) return find_asset(name);
+  check(path_exists(name), "skills.parser: ", name,
+        " is not there; train one of the paper's size on your own questions with 'asr parser train --size paper "
+        "--source ",
+        stream.path.empty() ? "FOLDER" : stream.path, " --source templates -o ", name,
+        "' (--device cuda: minutes), or use the small one that ships: --set skills.parser=parser-small.safetensors");
+  return name;
 }
 
 DataSplit RunOptions::scored_split() const {

@@ -74,7 +74,7 @@ struct RunOptions {
   Recipe recipe = Recipe::native;
   Switch recompute = Switch::no;
   int64_t workers = 2;
-  std::string parser = "parser-world.safetensors", taxonomy;
+  std::string parser, taxonomy;
   LexiconChoice lexicon = LexiconChoice::automatic;
   // Housekeeping; none of it changes a result, but for the last bits.
   Switch same_bits = Switch::yes;
@@ -84,6 +84,9 @@ struct RunOptions {
   void visit(OptionVisitor& visitor);
   BackboneOptions backbone_options() const;
   DataSplit scored_split() const;
+  // The file of the skill parser: as given, or the one that ships for the stream. One that is not there is an error
+  // that says how to train it.
+  std::string parser_path() const;
   bool augments() const { return recipe == Recipe::asr_paper; }  // training pictures; no other recipe does
   double epochs_of(const std::string& task) const;
   // Steps for so many samples, of which a forward pass takes `rows`; of a stage, with its limit.

@@ -168,7 +168,8 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto stream = make_stream(config.run.stream);
   if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));
   use_lexicon(config.run.lexicon);
-  const auto analyser = make_analyser(config.run.parser, config.options.asr.skill);
+  const auto skill = config.options.asr.skill;
+  const auto analyser = make_analyser(reads_parser(skill) ? config.run.parser_path() : "", skill);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");
   check_task_names(config.run, *stream);

@@ -297,7 +297,7 @@ void Trainer::write_results(bool complete) {
     write_memory(key_.folder);
     const auto& run = config_.run;
     save_adapter(key_.folder + "/adapter", parameters_,
-                 {run.lora_rank, run.lora_alpha, run.lora_dropout, model_.name()});
+                 {run.lora_rank, run.lora_alpha, run.lora_dropout, run.model});
   }
   // Last: a run that is called complete is not touched again, so nothing of it may be missing.
   write_file_atomically(key_.folder + "/metrics.json", metrics.dump(1) + "\n");

@@ -126,6 +126,15 @@ TEST(Estimate, TimeByHand) {
   EXPECT_EQ(time("vanilla", {{"task_epochs", "[b=3]", "test"}, {"max_stage_steps", "6", "test"}}).steps, 4 + 6);
   EXPECT_DOUBLE_EQ(time("asr").reference, 32 * 29440 / 1e6);
   EXPECT_EQ(time("asr", {{"asr.gamma", "0", "test"}}).reference, 0);
+  // Joint: 16 samples of one task once, of the other three times, and no stage whose limit could count.
+  EXPECT_EQ(time("joint", {{"task_epochs", "[b=3]", "test"}, {"max_stage_steps", "6", "test"}}).steps, 16);
+  // Under augmentation the reference is computed in every step; a whole step's embeddings cost as much again.
+  const auto augmented = time("asr", {{"recipe", "asr-paper", "test"}});
+  EXPECT_EQ(augmented.reference, 0);
+  EXPECT_DOUBLE_EQ(augmented.training, 32 * (78080 + 29440) / 1e6);
+  EXPECT_DOUBLE_EQ(
+      time("asr", {{"geometry.batch", "global", "test"}, {"gradient_accumulation_steps", "2", "test"}}).training,
+      32 * (78080 + 29440) / 1e6);
   EXPECT_DOUBLE_EQ(time("lwf").training, 32 * (78080 + 29440) / 1e6);
   EXPECT_DOUBLE_EQ(time("ewc").method_pass, 32 * 78080 / 1e6);
   EXPECT_EQ(time("er").steps, 4 + 6);  // three of four rows are new in the second stage
