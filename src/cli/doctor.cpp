@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "backbones/model_folder.h"
+#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
