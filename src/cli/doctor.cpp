@@ -200,18 +200,20 @@ using Check = void (*)(Examined&);
 constexpr Check kChecks[] = {check_device,    check_model, check_parser,  check_stream,
                              check_published, check_tasks, check_estimate};
 
-// Files that name a stream are settings of their own; the others go with each of them.
+// Files that name both methods and a stream are settings of their own, such as configs/paper/*.yaml; the others, which
+// add to a setting or change it, go with each of them.
 std::vector<DoctorArguments> settings_of(const DoctorArguments& all) {
-  const auto names_stream = [](const std::string& path) {
+  const auto is_setting = [](const std::string& path) {
+    bool stream = false, method = false;
     try {
       for (const auto& a : parse_yaml_options(read_file(path, 1 << 20), path))
-        if (a.key == "stream.name") return true;
+        stream = stream || a.key == "stream.name", method = method || a.key == "method";
     } catch (const Error&) {  // check_configuration says it
     }
-    return false;
+    return stream && method;
   };
   std::vector<bool> own;
-  for (const auto& path : all.configs) own.push_back(names_stream(path));
+  for (const auto& path : all.configs) own.push_back(is_setting(path));
   if (std::count(own.begin(), own.end(), true) < 2) return {all};
   std::vector<DoctorArguments> out;
   for (size_t chosen = 0; chosen < own.size(); ++chosen) {

@@ -36,11 +36,13 @@ class Cursor {
   using pointer = const char*;
   using reference = char;
 
-  explicit Cursor(CharacterSource* source) : source_(source) {}
+  Cursor(CharacterSource* source, size_t* taken) : source_(source), taken_(taken) {}
   // The parser takes a NUL for the end of its input; here it is one more control character that JSON forbids.
   char operator*() const { return source_->peek() == '\0' ? '\x01' : source_->peek(); }
   Cursor& operator++() {
     source_->next();
+    if (++*taken_ > kLongestLine)
+      fail(source_->bytes().path(), ":", source_->line(), ": a record is longer than ", kLongestLine, " bytes");
     return *this;
   }
   bool operator==(const Cursor& other) const { return ended() == other.ended(); }
@@ -49,13 +51,14 @@ class Cursor {
  private:
   bool ended() const { return !source_ || source_->at_end(); }
   CharacterSource* source_;
+  size_t* taken_;  // bytes since the last record ended
 };
 
 // Builds one record after the other from the parser's events; the document itself is never held.
 class RecordBuilder final : public nlohmann::json_sax<json> {
  public:
-  RecordBuilder(CharacterSource& source, const FileRecordUse& use, const BytesRead& progress)
-      : source_(source), use_(use), progress_(progress) {}
+  RecordBuilder(CharacterSource& source, const FileRecordUse& use, const BytesRead& progress, size_t& taken)
+      : source_(source), use_(use), progress_(progress), taken_(taken) {}
 
   bool null() override { return value(json()); }
   bool boolean(bool v) override { return value(json(v)); }
@@ -127,12 +130,14 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
     const bool in_map = level_ == Level::object;
     const bool keyed = in_map || level_ == Level::member_array;
     use_({record_, keyed ? member_ : none_, in_map, line_, column_, ++count_});
+    taken_ = 0;
     if (progress_ && count_ % kBetweenReports == 0) progress_(source_.bytes().consumed());
   }
 
   CharacterSource& source_;
   const FileRecordUse& use_;
   const BytesRead& progress_;
+  size_t& taken_;
   Level level_ = Level::none;
   json record_;
   std::vector<json*> stack_;
@@ -320,8 +325,9 @@ void read_records(const std::string& path, const FileRecordUse& use, const BadLi
   } else if (form == Form::table) {
     read_csv(lines);
   } else {
-    RecordBuilder builder(source, use, progress);
-    json::sax_parse(Cursor(&source), Cursor(nullptr), &builder);
+    size_t taken = 0;
+    RecordBuilder builder(source, use, progress, taken);
+    json::sax_parse(Cursor(&source, &taken), Cursor(nullptr, nullptr), &builder);
   }
   if (progress) progress(bytes.consumed());
 }

@@ -99,6 +99,8 @@ TEST_F(Header, TablesHaveBounds) {
                   "t.csv:2: field 2 is longer than 1048576 bytes");
   EXPECT_CONTAINS(refusal_of("t.csv", "a,b\n1,\"" + std::string((1 << 20) + 9, 'x') + "\n"),
                   "t.csv:2: field 2 is longer than 1048576 bytes; is a closing quote missing?");
+  EXPECT_CONTAINS(refusal_of("t.json", "[{\"a\": 1},\n{\"b\": \"" + std::string((1 << 26) + 9, 'x') + "\"}]"),
+                  "t.json:2: a record is longer than 67108864 bytes");
 }
 
 }  // namespace
