@@ -211,7 +211,8 @@ TEST_F(OwnData, OtherFilesAreNamedWithWhatReadsThem) {
   fs::remove(folder_ / "in/a.parquet");
   EXPECT_CONTAINS(refusal("manifest"), "holds no stream.json and no *.jsonl or *.json files of rows");
   save("t.json", "{\"data\": [\n{}\n]}");
-  EXPECT_CONTAINS(error_of([&] { direct(); }), "t.json:1: not valid JSON; a .json file is a list of rows");
+  EXPECT_CONTAINS(error_of([&] { direct(); }), "t.json:1: not valid JSON");
+  EXPECT_CONTAINS(error_of([&] { direct(); }), "; a .json file is a list of rows");
   save("t.json", "[" + llava(1).dump() + ",\n" + llava(2).dump());
   EXPECT_CONTAINS(error_of([&] { direct(); }), "is the file cut off?");
   save("t.json", "[" + llava(1).dump() + ",\n[1]]");
