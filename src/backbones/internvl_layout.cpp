@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "nn/model_config.h"
 

@@ -1,8 +1,8 @@
 #include "backbones/model_folder.h"
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 
 namespace asr {
 
@@ -22,12 +22,6 @@ json generation_config(const ModelFolder& folder) {
 }
 
 }  // namespace
-
-json read_json_object(const std::string& path) {
-  auto out = json::parse(read_file(path), nullptr, false);
-  check(out.is_object(), path, ": is no JSON object");
-  return out;
-}
 
 ModelFolder read_model_folder(const std::string& path) {
   ModelFolder out;

@@ -23,6 +23,5 @@ struct ModelFolder {
 ModelFolder read_model_folder(const std::string& path);
 
 // A JSON file that must hold an object.
-nlohmann::json read_json_object(const std::string& path);
 
 }  // namespace asr

@@ -127,9 +127,7 @@ void TinyBackbone::save(const std::string& path) const {
 namespace {
 
 TinyConfig read_config(const Safetensors& file, bool cross) {
-  const auto stored = file.metadata.find("config");
-  check(stored != file.metadata.end(), file.path, ": lacks the metadata 'config'");
-  const auto config = nlohmann::json::parse(stored->second, nullptr, false);
+  const auto config = metadata_json(file, "config");
   const auto numbers = [&](const char* key, size_t count) {
     check(config.is_object() && config.contains(key) && config[key].is_array() && config[key].size() == count,
           file.path, ": config lacks '", key, "'");
@@ -151,9 +149,7 @@ TinyConfig read_config(const Safetensors& file, bool cross) {
 }
 
 WordTokenizer read_vocabulary(const Safetensors& file) {
-  const auto stored = file.metadata.find("vocabulary");
-  check(stored != file.metadata.end(), file.path, ": lacks the metadata 'vocabulary'");
-  const auto pieces = nlohmann::json::parse(stored->second, nullptr, false);
+  const auto pieces = metadata_json(file, "vocabulary");
   check(pieces.is_array(), file.path, ": 'vocabulary' is no list");
   std::vector<std::string> list;
   for (const auto& piece : pieces) {

@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "io/word_tokenizer.h"
@@ -139,10 +140,11 @@ std::string look_at_model(Examined& e) {
   verify_checksum(file);
   e.shape = read_model_shape(e.model);
   const auto words = file.metadata.find("vocabulary");
-  const auto pieces = words == file.metadata.end() ? json() : json::parse(words->second, nullptr, false);
-  if (pieces.is_array())
-    e.tokenizer =
-        std::make_unique<WordTokenizer>(WordTokenizer::from_pieces(pieces.get<std::vector<std::string>>(), e.model));
+  if (words != file.metadata.end()) {
+    const json all = {{"vocabulary", metadata_json(file, "vocabulary")}};
+    const auto pieces = JsonFields(all, e.model + ": metadata").texts("vocabulary");
+    e.tokenizer = std::make_unique<WordTokenizer>(WordTokenizer::from_pieces(pieces, e.model));
+  }
   return cat("built in, ", file.tensors.size(), " tensors, checksum right");
 }
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <unordered_set>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/doctor.h"
@@ -71,7 +71,7 @@ void check_published(Examined& e) {
   const auto& options = e.config->run.stream;
   const auto path = options.path + "/stream.json";
   if (!e.stream || options.path.empty() || !path_exists(path)) return;
-  const auto index = json::parse(read_file(path), nullptr, false);
+  const auto index = read_json(path);
   if (!index.is_object() || !index.contains("published")) return;  // a user's own folder
   std::vector<std::vector<std::string>> rows;
   try {

@@ -61,7 +61,7 @@ SpectraFile from_analysis(const Safetensors& file, double floor) {
   SpectraFile out;
   out.path = file.path, out.analysis = read_analysis_file(file);
   if (!out.analysis->options.empty())
-    out.options = resolve_options("sound", manifest_assignments(json::parse(out.analysis->options, nullptr, false),
+    out.options = resolve_options("sound", manifest_assignments(metadata_json(file, "options"),
                                                                 file.path + " (metadata 'options')"));
   if (floor >= 0)
     out.floor = floor;

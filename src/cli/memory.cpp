@@ -33,9 +33,8 @@ PrototypeMemory open_memory(const std::string& path, const OptionFlags& flags) {
 }
 
 void adopt_names(const Safetensors& stage, PrototypeMemory& memory) {
-  const auto found = stage.metadata.find("skills");
-  if (found == stage.metadata.end()) return;
-  const json names = json::parse(found->second, nullptr, false);
+  if (!stage.metadata.count("skills")) return;
+  const json names = metadata_json(stage, "skills");
   check(names.is_array(), stage.path, ": metadata 'skills' is not a JSON list of names");
   std::vector<std::string> list;
   for (const auto& name : names) {

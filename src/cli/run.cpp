@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -56,7 +57,7 @@ void show_results(const std::vector<std::string>& folders, const std::string& ou
   std::vector<std::vector<std::string>> rows = {{"run"}};
   for (const auto& name : shown) rows[0].push_back(name == "zero_shot" ? "zero-shot" : name);
   for (const auto& run : set.runs) {
-    auto metrics = nlohmann::json::parse(read_file(run.folder + "/metrics.json"));
+    auto metrics = read_json_object(run.folder + "/metrics.json");
     for (const auto& [name, value] : run.scores) metrics["scores"][name] = finite_or_null(value);
     runs.push_back({{"folder", run.folder}, {"metrics", metrics}});
     rows.push_back({printable(run.folder.substr(run.folder.rfind('/') + 1))});

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/number_table.h"
 
@@ -21,7 +22,7 @@ std::vector<std::string> metadata_names(const Safetensors& file, const char* key
   const auto text = metadata_of(file, key);
   if (text.empty() && !required) return {};
   check(!text.empty(), file.path, ": metadata '", key, "' is missing");
-  const json list = json::parse(text, nullptr, false);
+  const json list = parse_json(text, cat(file.path, ": metadata '", key, "'"));
   check(list.is_array(), file.path, ": metadata '", key, "' is not a JSON list");
   std::vector<std::string> out;
   for (const auto& name : list) {

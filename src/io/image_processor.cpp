@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/assets.h"
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/processors/steps.h"
 
@@ -52,7 +52,7 @@ std::string type_of(const json& config, const std::string& path) {
 }
 
 json read_config(const std::string& path) {
-  json out = json::parse(read_file(path, max_config_bytes), nullptr, false);
+  json out = read_json(path, max_config_bytes);
   check(out.is_object(), path, ": not a JSON object; fetch the file again");
   return out;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace asr {
@@ -17,39 +18,9 @@ const char* begin_of(ByteSpan bytes) {
   return reinterpret_cast<const char*>(bytes.data);
 }
 
-// "syntax error while parsing value - invalid literal ..." without the library's preamble and its own position.
-std::string reason(const json::parse_error& error) {
-  const std::string text = error.what();
-  const size_t column = text.find("column ");
-  const size_t colon = text.find(": ", column == std::string::npos ? 0 : column);
-  std::string out = printable(colon == std::string::npos ? text : text.substr(colon + 2), 160);
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  return out;
-}
-
-[[noreturn]] void fail_at(ByteSpan bytes, size_t byte, const std::string& path, size_t first_line,
-                          const json::parse_error& error) {
-  const char* begin = begin_of(bytes);
-  const size_t at = std::min(byte > 0 ? byte - 1 : 0, bytes.size);  // the library counts from 1
-  const size_t line = first_line + static_cast<size_t>(std::count(begin, begin + at, '\n'));
-  size_t start = at;
-  while (start > 0 && begin[start - 1] != '\n') --start;
-  fail(path, ":", line, ":", at - start + 1, ": not valid JSON: ", reason(error));
-}
-
-ByteSpan text_span(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 void read_json_lines(ByteSpan bytes, const std::string& path, const JsonRecordUse& use) {
   read_lines(bytes, [&](const std::string& line, size_t number) {
-    json value;
-    try {
-      value = json::parse(line);
-    } catch (const json::parse_error& error) {
-      fail_at(text_span(line), error.byte, path, number, error);
-    }
+    const json value = parse_json(line, path, number);
     const std::string place = cat(path, ":", number);
     check(value.is_object(), place, ": expected a JSON object, found ", value.type_name());
     use({value, "", false, place});
@@ -63,6 +34,7 @@ class DocumentReader {
 
   bool operator()(int depth, json::parse_event_t event, json& value) {
     using Event = json::parse_event_t;
+    check(depth < static_cast<int>(kDeepestJson), path_, ": not valid JSON: nested deeper than ", kDeepestJson);
     if (depth == 0 && event == Event::array_start) root_is_array_ = true;
     if (depth == 1 && event == Event::key) key_ = value.get<std::string>();
     if (depth == 1 && event == Event::array_start) in_array_ = !root_is_array_;
@@ -87,8 +59,11 @@ void read_document(ByteSpan bytes, const std::string& path, const JsonRecordUse&
   try {
     const auto rest = json::parse(begin, begin + bytes.size, DocumentReader(path, use));
     check(rest.is_structured(), path, ": expected JSON objects, found ", rest.type_name());
-  } catch (const json::parse_error& error) {
-    fail_at(bytes, error.byte, path, 1, error);
+  } catch (const json::parse_error& error) {  // it counts bytes from 1
+    fail(path, ":", line_and_column({begin, bytes.size}, error.byte > 0 ? error.byte - 1 : 0),
+         ": not valid JSON: ", json_reason(error));
+  } catch (const json::exception& error) {  // a number beyond any range
+    fail(path, ": not valid JSON: ", json_reason(error));
   }
 }
 
@@ -107,8 +82,10 @@ bool is_lines(ByteSpan bytes) {
   if (end[-1] != '}') return false;
   if (next != stop) return *next != ',' && *next != '"' && *next != '}' && *next != ']';  // the document goes on
   if (static_cast<size_t>(end - begin) > kLongestSniff) return false;
-  const auto only = json::parse(begin, end, nullptr, false);
-  return only.is_object() && only.contains("question_id");
+  json only;
+  JsonProblem problem;  // told by whoever reads it
+  return try_parse_json({begin, static_cast<size_t>(end - begin)}, only, problem) && only.is_object() &&
+         only.contains("question_id");
 }
 
 }  // namespace

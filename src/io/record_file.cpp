@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/unicode.h"
 
@@ -17,15 +18,7 @@ constexpr size_t kLongestLine = size_t(1) << 26;   // bytes; a row with a pictur
 constexpr size_t kLongestField = size_t(1) << 20;  // a quote that is never closed must not swallow the file
 constexpr size_t kMostColumns = 4096;
 constexpr size_t kLongestSniff = size_t(1) << 20;  // bytes of a first line that may be the first of many
-constexpr size_t kDeepest = 500;                   // nested lists; copying and writing a record recurse
 constexpr size_t kBetweenReports = 4096;           // records
-
-// The library's message without its preamble and its own position.
-std::string reason(const std::string& text) {
-  const size_t column = text.find("column ");
-  const size_t colon = text.find(": ", column == std::string::npos ? 0 : column);
-  return valid_utf8(printable(colon == std::string::npos ? text : text.substr(colon + 2), 160));
-}
 
 // Characters of the source as the iterators that the parser wants.
 class Cursor {
@@ -77,7 +70,7 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
   }
   bool parse_error(size_t, const std::string&, const json::exception& error) override {
     fail(source_.bytes().path(), ":", source_.line(), ":", std::max<size_t>(1, source_.column()),
-         ": not valid JSON: ", reason(error.what()));
+         ": not valid JSON: ", json_reason(error));
   }
 
  private:
@@ -85,8 +78,8 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
   bool inside() const { return !stack_.empty(); }
 
   bool open(json&& start) {
-    check(stack_.size() < kDeepest, source_.bytes().path(), ":", source_.line(), ":", source_.column(),
-          ": not valid JSON: nested deeper than ", kDeepest);
+    check(stack_.size() < kDeepestJson, source_.bytes().path(), ":", source_.line(), ":", source_.column(),
+          ": not valid JSON: nested deeper than ", kDeepestJson);
     if (inside()) {
       stack_.push_back(put(std::move(start)));
       return true;
@@ -165,40 +158,17 @@ struct Lines {
   }
 };
 
-size_t depth_of(const std::string& text) {
-  size_t depth = 0, deepest = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\') ++i;
-    if (c == '"') quoted = !quoted;
-    if (!quoted && (c == '[' || c == '{')) deepest = std::max(deepest, ++depth);
-    if (!quoted && (c == ']' || c == '}') && depth > 0) --depth;
-  }
-  return deepest;
-}
-
 void read_json_lines(Lines& lines) {
   std::string text;
   while (lines.source.line(text, kLongestLine)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
     const size_t number = lines.source.line();
-    std::replace(text.begin(), text.end(), '\0', '\x01');  // which the parser would take for the end
-    if (depth_of(text) > kDeepest) {
-      lines.refuse(number, 1, cat("not valid JSON: nested deeper than ", kDeepest));
-      continue;
-    }
     json value;
-    try {
-      value = json::parse(text);
-    } catch (const json::parse_error& error) {
-      lines.refuse(number, std::max<size_t>(1, error.byte), "not valid JSON: " + reason(error.what()));
-      continue;
-    } catch (const json::out_of_range& error) {
-      lines.refuse(number, 1, "not valid JSON: " + reason(error.what()));
-      continue;
-    }
-    lines.hand_over(value, number);
+    JsonProblem problem;
+    if (try_parse_json(text, value, problem))
+      lines.hand_over(value, number);
+    else
+      lines.refuse(number, problem.byte + 1, problem.reason);
   }
 }
 

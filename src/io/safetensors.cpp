@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <numeric>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "io/safetensors_header.h"
 
 namespace asr {
 namespace {
@@ -27,80 +28,29 @@ constexpr DtypeRow kDtypes[] = {
     {Dtype::F64, "F64", 8},         {Dtype::C64, "C64", 8}};
 
 constexpr uint64_t kMaxHeader = 100u << 20;  // the format's own limit
-constexpr size_t kMaxRank = 16;
 
-using nlohmann::json;
-
-// nlohmann keeps the last of two equal keys; a file that names a tensor twice must be refused instead.
-json parse_header(const char* begin, const char* end, const std::string& path) {
-  std::vector<std::set<std::string>> open_objects;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) {
-      open_objects.emplace_back();
-      check(open_objects.size() <= 4, path, ": header is nested too deeply for safetensors");
-    } else if (event == json::parse_event_t::array_start) {
-      check(open_objects.size() >= 2, path, ": header is not an object of tensors");
-    } else if (event == json::parse_event_t::object_end) {
-      open_objects.pop_back();
-    } else if (event == json::parse_event_t::key) {
-      const auto key = parsed.get<std::string>();
-      check(open_objects.back().insert(key).second, path, ": name '", printable(key), "' stands twice in the header");
-    }
-    return true;
-  };
-  try {
-    return json::parse(begin, end, watch);
-  } catch (const json::exception& error) {
-    fail(path, ": header is not valid JSON (byte ", 8, " on): ", printable(error.what(), 120),
-         "; is this a safetensors file?");
-  }
+// Places of the tensors, by name; a name that stands twice would make one of them unreachable.
+std::vector<size_t> sorted_by_name(const Safetensors& file) {
+  const auto& tensors = file.tensors;
+  std::vector<size_t> out(tensors.size());
+  std::iota(out.begin(), out.end(), size_t(0));
+  std::sort(out.begin(), out.end(), [&](size_t a, size_t b) { return tensors[a].name < tensors[b].name; });
+  for (size_t i = 1; i < out.size(); ++i)
+    check(tensors[out[i - 1]].name != tensors[out[i]].name, file.path, ": name '", printable(tensors[out[i]].name),
+          "' stands twice in the header");
+  return out;
 }
 
-uint64_t as_size(const json& value, const std::string& path, const std::string& name, const char* what) {
-  check(value.is_number_unsigned(), path, ": tensor '", printable(name), "' has a ", what,
-        " that is not a whole number >= 0");
-  return value.get<uint64_t>();
-}
-
-TensorView parse_entry(const std::string& name, const json& entry, ByteSpan data, const std::string& path) {
-  const std::string shown = printable(name);
-  check(entry.is_object() && entry.contains("dtype") && entry.contains("shape") && entry.contains("data_offsets"), path,
-        ": tensor '", shown, "' lacks dtype, shape or data_offsets");
-  check(entry.at("dtype").is_string(), path, ": tensor '", shown, "' has a dtype that is not text");
-  TensorView view;
-  view.name = name;
-  const auto spelled = entry.at("dtype").get<std::string>();
-  const auto row =
-      std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const auto& r) { return r.name == spelled; });
-  check(row != std::end(kDtypes), path, ": tensor '", shown, "' has unknown dtype '", printable(spelled), "'");
-  view.dtype = row->dtype;
-
-  const auto& shape = entry.at("shape");
-  check(shape.is_array() && shape.size() <= kMaxRank, path, ": tensor '", shown,
-        "' has a shape that is no list of at most ", kMaxRank, " sizes");
-  bool empty = false;
-  for (const auto& size : shape) {
-    const uint64_t extent = as_size(size, path, name, "size");
-    check(extent <= INT64_MAX, path, ": tensor '", shown, "' has an absurd shape");
-    empty = empty || extent == 0;
-    view.shape.push_back(static_cast<int64_t>(extent));
+void check_side_by_side(const Safetensors& file, ByteSpan data) {
+  const uint8_t* cursor = data.data;
+  for (const auto& tensor : file.tensors) {
+    check(tensor.data.data >= cursor, file.path, ": tensor '", printable(tensor.name), "' overlaps the one before it");
+    check(tensor.data.data == cursor, file.path, ": ", tensor.data.data - cursor, " unused bytes before tensor '",
+          printable(tensor.name), "'");
+    cursor = tensor.data.data + tensor.data.size;
   }
-  int64_t bytes =
-      static_cast<int64_t>(row->bytes);  // of the sizes that are not 0, so that an empty tensor's are checked too
-  for (int64_t extent : view.shape)
-    check(!__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes), path, ": tensor '", shown,
-          "' has an absurd shape");
-  if (empty) bytes = 0;
-
-  const auto& offsets = entry.at("data_offsets");
-  check(offsets.is_array() && offsets.size() == 2, path, ": tensor '", shown, "' needs two data_offsets");
-  const uint64_t begin = as_size(offsets[0], path, name, "offset"), end = as_size(offsets[1], path, name, "offset");
-  check(begin <= end && end <= data.size, path, ": tensor '", shown, "' lies outside the file (bytes ", begin, "..",
-        end, " of ", data.size, "); the file may be truncated");
-  check(end - begin == static_cast<uint64_t>(bytes), path, ": tensor '", shown, "' needs ", bytes,
-        " bytes for its shape but has ", end - begin);
-  view.data = {data.data + begin, static_cast<size_t>(bytes)};
-  return view;
+  check(cursor == data.data + data.size, file.path, ": ", data.data + data.size - cursor,
+        " bytes after the last tensor; header and file disagree");
 }
 
 }  // namespace
@@ -113,9 +63,9 @@ size_t dtype_bytes(Dtype dtype) {
 }
 
 const TensorView* Safetensors::find(const std::string& name) const {
-  for (const auto& tensor : tensors)
-    if (tensor.name == name) return &tensor;
-  return nullptr;
+  const auto place = std::lower_bound(by_name.begin(), by_name.end(), name,
+                                      [&](size_t i, const std::string& wanted) { return tensors[i].name < wanted; });
+  return place != by_name.end() && tensors[*place].name == name ? &tensors[*place] : nullptr;
 }
 
 const TensorView& Safetensors::at(const std::string& name) const {
@@ -133,35 +83,17 @@ Safetensors parse_safetensors(ByteSpan bytes, const std::string& path) {
         " bytes; truncated, or not a safetensors file");
   check(length <= kMaxHeader, path, ": header of ", length, " bytes is over the format's limit");
   const char* header = reinterpret_cast<const char*>(bytes.data) + 8;
-  const json root = parse_header(header, header + length, path);
-  check(root.is_object(), path, ": header is not a JSON object; not a safetensors file");
-
   Safetensors out;
   out.path = path;
   const ByteSpan data{bytes.data + 8 + length, static_cast<size_t>(bytes.size - 8 - length)};
-  for (const auto& [name, entry] : root.items()) {
-    if (name != "__metadata__") {
-      out.tensors.push_back(parse_entry(name, entry, data, path));
-      continue;
-    }
-    check(entry.is_object(), path, ": __metadata__ is not an object");
-    for (const auto& [key, value] : entry.items()) {
-      check(value.is_string(), path, ": __metadata__ '", printable(key), "' is not text");
-      out.metadata[key] = value.get<std::string>();
-    }
-  }
-  std::stable_sort(out.tensors.begin(), out.tensors.end(), [](const auto& a, const auto& b) {
+  read_safetensors_header({header, static_cast<size_t>(length)}, data, out);
+  const auto earlier = [](const TensorView& a, const TensorView& b) {
     return a.data.data != b.data.data ? a.data.data < b.data.data : a.data.size < b.data.size;
-  });
-  const uint8_t* cursor = data.data;
-  for (const auto& tensor : out.tensors) {
-    check(tensor.data.data >= cursor, path, ": tensor '", printable(tensor.name), "' overlaps the one before it");
-    check(tensor.data.data == cursor, path, ": ", tensor.data.data - cursor, " unused bytes before tensor '",
-          printable(tensor.name), "'");
-    cursor = tensor.data.data + tensor.data.size;
-  }
-  check(cursor == data.data + data.size, path, ": ", data.data + data.size - cursor,
-        " bytes after the last tensor; header and file disagree");
+  };
+  if (!std::is_sorted(out.tensors.begin(), out.tensors.end(), earlier))
+    std::stable_sort(out.tensors.begin(), out.tensors.end(), earlier);
+  out.by_name = sorted_by_name(out);
+  check_side_by_side(out, data);
   return out;
 }
 
@@ -170,6 +102,12 @@ Safetensors read_safetensors(const std::string& path) {
   Safetensors out = parse_safetensors(file->bytes(), path);
   out.file = std::move(file);
   return out;
+}
+
+nlohmann::json metadata_json(const Safetensors& file, const std::string& key) {
+  const auto found = file.metadata.find(key);
+  check(found != file.metadata.end(), file.path, ": lacks the metadata '", key, "'");
+  return parse_json(found->second, cat(file.path, ": metadata '", key, "'"));
 }
 
 std::string safetensors_checksum(const std::vector<TensorView>& tensors,
@@ -212,7 +150,7 @@ void write_safetensors(const std::string& path, const std::vector<TensorView>& t
   std::stable_sort(order.begin(), order.end(),
                    [](auto* a, auto* b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
 
-  json header = json::object();
+  auto header = nlohmann::json::object();
   auto stamped = metadata;
   stamped["sha256"] = safetensors_checksum(tensors, metadata);
   header["__metadata__"] = stamped;

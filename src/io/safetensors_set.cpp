@@ -1,12 +1,11 @@
 // Sharded checkpoints: the index file names a shard for every tensor; both sides must agree.
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 
@@ -19,12 +18,7 @@ bool is_folder(const std::string& path) {
 }
 
 std::map<std::string, std::string> read_weight_map(const std::string& path) {
-  nlohmann::json root;
-  try {
-    root = nlohmann::json::parse(read_file(path));
-  } catch (const nlohmann::json::exception& error) {
-    fail(path, ": not valid JSON: ", printable(error.what(), 120));
-  }
+  const auto root = read_json(path);
   check(root.is_object() && root.contains("weight_map") && root["weight_map"].is_object(), path, ": has no weight_map");
   std::map<std::string, std::string> out;
   for (const auto& [name, shard] : root["weight_map"].items()) {

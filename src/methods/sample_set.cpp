@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "io/resample.h"
 #include "io/word_tokenizer.h"
 #include "methods/long_pass.h"
@@ -283,11 +284,14 @@ std::string texts_to_json(const std::vector<SampleText>& texts) {
 }
 
 std::vector<SampleText> texts_from_json(const std::string& json) {
-  const auto list = nlohmann::json::parse(json, nullptr, false);
+  const auto list = parse_json(json, "stored sample texts");
   check(list.is_array(), "stored sample texts are no list");
   std::vector<SampleText> out;
   for (const auto& t : list) {
-    check(t.is_array() && t.size() == 7, "stored sample texts are damaged");
+    bool good = t.is_array() && t.size() == 7;
+    for (size_t i = 0; i < 7 && good; ++i) good = i == 4 ? t[i].is_array() : t[i].is_string();
+    check(good, "stored sample texts are damaged");
+    for (const auto& reference : t[4]) check(reference.is_string(), "stored sample texts are damaged");
     out.push_back({t[0], t[1], t[2], t[3], t[4].get<std::vector<std::string>>(), t[5], t[6]});
   }
   return out;

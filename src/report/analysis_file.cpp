@@ -3,11 +3,11 @@
 
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/analysis_file.h"
 #include "io/number_table.h"
 #include "io/safetensors.h"
-#include "report/json_file.h"
 #include "report/run_files.h"
 
 namespace asr {
@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 json metadata_list(const Safetensors& file, const char* key) {
-  const auto place = file.metadata.find(key);
-  check(place != file.metadata.end(), file.path, ": metadata '", key, "' is missing");
-  json list = json::parse(place->second, nullptr, false);
+  json list = metadata_json(file, key);
   check(list.is_array(), file.path, ": metadata '", key, "' is not a JSON list");
   return list;
 }

@@ -7,9 +7,9 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/figures.h"
-#include "report/json_file.h"
 #include "report/markup.h"
 #include "report/tables.h"
 

@@ -11,10 +11,10 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/csv.h"
 #include "report/intervals.h"
-#include "report/json_file.h"
 #include "report/matrix_file.h"
 
 namespace asr {

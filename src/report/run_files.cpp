@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/intervals.h"
-#include "report/json_file.h"
 
 namespace asr {
 namespace {

@@ -1,9 +1,9 @@
 #include "skills/labelled_questions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/csv.h"
 #include "io/json_records.h"
@@ -90,7 +90,7 @@ void read_document(ByteSpan bytes, const std::string& path, Collector& out) {
 
 void read_json_lines(ByteSpan bytes, const std::string& path, Collector& out) {
   read_lines(bytes, [&](const std::string& line, size_t number) {
-    const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto row = parse_json(line, path, number);
     const auto place = cat(path, ":", number);
     check(row.is_object(), place, ": is no JSON object; expected {\"question\": \"...\", \"skill\": \"...\"}");
     add_record(row, place, out);

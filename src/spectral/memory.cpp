@@ -29,9 +29,7 @@ torch::Tensor stack(const std::vector<Prototype>& prototypes, std::vector<double
 json parse_metadata(const Safetensors& file, const char* key) {
   const auto found = file.metadata.find(key);
   check(found != file.metadata.end(), file.path, ": is no prototype memory (no metadata '", key, "')");
-  const json parsed = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  check(!parsed.is_discarded(), file.path, ": metadata '", key, "' is not valid JSON");
-  return parsed;
+  return metadata_json(file, key);
 }
 
 std::vector<double> row_of(const torch::Tensor& table, int64_t row) {

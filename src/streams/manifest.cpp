@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "io/record_file.h"
@@ -243,7 +244,7 @@ Manifest file_manifest(const std::string& path) {
 std::string held_out_group(const StreamOptions& options) {
   const auto index = options.path + "/stream.json";
   if (options.path.empty() || !path_exists(index)) return "";
-  const auto top = json::parse(read_file(index, size_t(1) << 28), nullptr, false);
+  const auto top = read_json(index);
   return top.is_object() ? held_out_of(top, index) : "";
 }
 
@@ -254,9 +255,7 @@ Manifest read_manifest(const std::string& folder) {
   check(fs::is_directory(folder, error), folder, ": is no folder; stream.path names the folder of a stream");
   const auto index = folder + "/stream.json";
   if (path_exists(index)) {
-    const auto top = json::parse(read_file(index, size_t(1) << 28), nullptr, false);
-    check(!top.is_discarded(), index, ": is not valid JSON");
-    read_index(top, index, out);
+    read_index(read_json(index), index, out);
   } else {
     read_index(json::object(), folder, out);
   }

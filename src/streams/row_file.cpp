@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/json_records.h"
 
@@ -105,11 +106,10 @@ std::string RowFile::record_text(const RowSpot& spot) const {
 
 std::vector<SampleRow> RowFile::rows_at(const RowSpot& spot) const {
   json value;
-  try {
-    value = json::parse(record_text(spot));
-  } catch (const json::exception&) {
+  JsonProblem problem;
+  if (!try_parse_json(record_text(spot), value, problem)) {
     const char* form = list_ || !ends_with(path_, ".json") ? "" : "; a .json file is a list of rows";
-    fail(path_, ":", line_of(spot), ": not valid JSON", form,
+    fail(path_, ":", line_of(spot), ": ", problem.reason, form,
          "; 'asr prepare manifest' says where, and --skip-bad passes over it");
   }
   std::vector<SampleRow> out;

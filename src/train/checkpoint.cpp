@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -38,9 +39,7 @@ Checkpoint load(const std::string& path) {
   const auto file = read_safetensors(path + "/state.safetensors");
   verify_checksum(file);
   Checkpoint out;
-  const auto state = file.metadata.find("state");
-  check(state != file.metadata.end(), file.path, ": lacks the metadata 'state'");
-  out.state = nlohmann::json::parse(state->second, nullptr, false);
+  out.state = metadata_json(file, "state");
   check(out.state.is_object() && out.state.contains("global_step"), file.path, ": its state is damaged");
   for (const auto& view : file.tensors) out.tensors.emplace_back(view.name, load_tensor(file, view.name).clone());
   return out;
@@ -61,9 +60,9 @@ std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, cons
   if (mine) texts = {mine->state.dump(), list_tensors(mine->tensors).dump()};
   texts = team.gather_texts(texts);
   Checkpoint out;
-  out.state = nlohmann::json::parse(texts.at(0));
+  out.state = parse_json(texts.at(0), "the shared checkpoint");
   size_t index = 0;
-  for (const auto& item : nlohmann::json::parse(texts.at(1))) {
+  for (const auto& item : parse_json(texts.at(1), "the shared checkpoint")) {
     auto bytes = at::empty({0}, at::kByte);
     if (mine) bytes = mine->tensors[index].second.contiguous().flatten().view(at::kByte);
     const auto shape = item[2].get<std::vector<int64_t>>();

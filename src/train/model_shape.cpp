@@ -7,6 +7,7 @@
 #include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "nn/model_config.h"
@@ -66,8 +67,8 @@ void read_qformer(const ModelConfig& config, ModelShape& out) {
 // Sizes in the metadata of a built-in model's file.
 ModelShape built_in_shape(const std::string& path) {
   const auto file = read_safetensors(path);
-  const auto kind = file.metadata.find("asr_backbone"), config = file.metadata.find("config");
-  const auto sizes = config == file.metadata.end() ? json() : json::parse(config->second, nullptr, false);
+  const auto kind = file.metadata.find("asr_backbone");
+  const auto sizes = file.metadata.count("config") ? metadata_json(file, "config") : json();
   const auto list = [&](const char* key, size_t count) {
     const bool good = sizes.is_object() && sizes.contains(key) && sizes[key].is_array() && sizes[key].size() == count;
     check(kind != file.metadata.end() && good, path, ": is no built-in model");

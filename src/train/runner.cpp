@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -71,18 +72,20 @@ void claim_folder(const RunRequest& request, const json& fingerprint) {
   const auto path = folder + "/fingerprint.json";
   const bool unused = is_unused_folder(folder);  // looked at first: another process may be claiming it just now
   if (path_exists(path)) {
-    const auto stored = json::parse(read_file(path), nullptr, false);
-    check(stored.is_object() && stored.contains("config"), path, ": is damaged; choose another output_dir");
+    const auto stored = read_json(path);
+    const JsonFields fields(stored, path);
+    fields.object("config");
+    const auto& config = fields.at("config");
     for (const auto& [key, value] : fingerprint["config"].items())
-      check(stored["config"].contains(key) && stored["config"][key] == value, folder, ": holds runs with another '",
-            key, "' (", stored["config"].contains(key) ? stored["config"][key].dump() : "none", ", now ", value.dump(),
-            "); choose another output_dir");
-    check(stored.value("data", std::string()) == fingerprint["data"].get<std::string>(), folder,
+      check(config.contains(key) && config[key] == value, folder, ": holds runs with another '", key, "' (",
+            config.contains(key) ? config[key].dump() : "none", ", now ", value.dump(), "); choose another output_dir");
+    check(fields.text("data") == fingerprint["data"].get<std::string>(), folder,
           ": holds runs on other data; choose another output_dir");
-    check(stored.value("model", std::string()) == fingerprint["model"].get<std::string>(), folder,
+    check(fields.text("model") == fingerprint["model"].get<std::string>(), folder,
           ": holds runs from another base model; choose another output_dir");
-    if (stored.value("version", std::string()) != fingerprint["version"].get<std::string>())
-      log_warn(cat(folder, ": was begun with version ", stored.value("version", "?"), ", now ", request.version));
+    const auto version = fields.text_or("version", "?");
+    if (version != fingerprint["version"].get<std::string>())
+      log_warn(cat(folder, ": was begun with version ", version, ", now ", request.version));
     return;
   }
   check(unused, folder, ": is not empty and no run of ours; choose another output_dir");
@@ -106,8 +109,9 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
 
 bool is_complete(const std::string& folder) {
   if (!path_exists(folder + "/metrics.json")) return false;
-  const auto metrics = json::parse(read_file(folder + "/metrics.json"), nullptr, false);
-  return metrics.is_object() && metrics.value("complete", false);
+  const auto path = folder + "/metrics.json";
+  const auto metrics = read_json(path);
+  return JsonFields(metrics, path).flag("complete");
 }
 
 void begin_output(const RunRequest& request, const std::vector<RunKey>& keys, const json& fingerprint) {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "train/kept_state.h"
 #include "train/trainer.h"
@@ -69,7 +70,9 @@ void Trainer::save() {
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   const auto& state = checkpoint.state;
-  auto before = state.at("config"), after = config_.manifest();
+  const JsonFields fields(state, key_.folder + ": the checkpoint's state");
+  fields.object("config");
+  auto before = fields.at("config"), after = config_.manifest();
   for (auto* config : {&before, &after})
     for (const char* key : {"output_dir", "seeds", "orders", "method", "label", "save_steps", "save_minutes",
                             "save_total_limit", "logging_steps", "full_determinism", "device"})
@@ -77,14 +80,17 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   for (const auto& [key, value] : after.items())
     check(before.contains(key) && before[key] == value, key_.folder, ": was made with another '", key,
           "'; resume with the same options or choose another output_dir");
-  at_.global_step = state.at("global_step"), at_.stage = state.at("stage"), at_.step = state.at("step");
-  at_.trained = state.at("trained"), at_.rows = state.at("scores").get<std::vector<std::vector<double>>>();
-  at_.novel = state.at("novel").get<std::vector<std::vector<double>>>();
-  at_.train_seconds = state.at("train_seconds"), at_.eval_seconds = state.at("eval_seconds");
-  at_.finish_seconds = state.at("finish_seconds");
-  for (const auto& [name, values] : state.at("skills").items())
-    for (const auto& value : values)
+  at_.global_step = fields.integer("global_step"), at_.stage = fields.integer("stage");
+  at_.step = fields.integer("step"), at_.trained = fields.flag("trained");
+  at_.rows = fields.number_rows("scores"), at_.novel = fields.number_rows("novel");
+  at_.train_seconds = fields.number("train_seconds"), at_.eval_seconds = fields.number("eval_seconds");
+  at_.finish_seconds = fields.number("finish_seconds");
+  const auto skills = fields.object("skills");
+  for (const auto& [name, values] : fields.at("skills").items())
+    for (const auto& value : skills.list(name.c_str())) {
+      check(value.is_number() || value.is_null(), skills.where(), ": '", name, "' holds something else than numbers");
       at_.skills[name].push_back(value.is_null() ? std::nullopt : std::optional<double>(value.get<double>()));
+    }
   {
     at::NoGradGuard no_grad;
     for (auto& [name, tensor] : parameters_) tensor.copy_(checkpoint.at(kAdapter + name));
@@ -97,8 +103,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   // Lines that were logged after the checkpoint will be logged again.
   const auto text = path_exists(log_path()) ? read_file(log_path()) : std::string();
   const auto logged = static_cast<int64_t>(text.size());
-  log_bytes_ = std::min(state.at("log_bytes").get<int64_t>(), logged);
-  if (log_bytes_ < state.at("log_bytes"))
+  log_bytes_ = std::min(fields.integer("log_bytes"), logged);
+  if (log_bytes_ < fields.integer("log_bytes"))
     log_warn(cat(log_path(), ": is shorter than the checkpoint says; lines of earlier steps are missing in it"));
   write_file_atomically(log_path(), text.substr(0, static_cast<size_t>(log_bytes_)));
 }

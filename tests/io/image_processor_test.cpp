@@ -156,6 +156,8 @@ TEST(ImageProcessor, FoldersAreReadInTransformersOrder) {
   TemporaryFolder folder;
   EXPECT_CONTAINS(error_of([&] { load_image_processor(folder.path()); }), "no preprocessor_config.json");
   write_text(folder / "preprocessor_config.json", "{");
+  EXPECT_CONTAINS(error_of([&] { load_image_processor(folder.path()); }), "config.json:1:2: not valid JSON");
+  write_text(folder / "preprocessor_config.json", "[]");
   EXPECT_CONTAINS(error_of([&] { load_image_processor(folder.path()); }), "not a JSON object");
   json blip = plain("BlipImageProcessor");
   blip["size"] = 5;

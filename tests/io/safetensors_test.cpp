@@ -130,11 +130,46 @@ TEST(Safetensors, MalformedFilesGetOneClearLine) {
       {file("\"a\":7", 0), "lacks"},
       {file("\"__metadata__\":{\"a\":1}", 0), "not text"},
       {file("\"__metadata__\":[]", 0), "not an object"},
+      {file("\"__metadata__\":7", 0), "not an object"},
+      {file("\"__metadata__\":{},\"__metadata__\":{}", 0), "stands twice"},
+      {file("\"__metadata__\":{\"a\":\"b\",\"a\":\"c\"}", 0), "stands twice"},
+      {file("\"a\":{\"shape\":[],\"shape\":[]}", 0), "stands twice"},
+      {file("\"a\":{\"shape\":{}}", 0), "no list"},
+      {file("\"a\":{\"shape\":[[2]]}", 0), "not a whole number"},
+      {file("\"a\":{\"shape\":[1e999]}", 0), "number overflow"},
+      {file("\"a\":{\"data_offsets\":[\"0\"]}", 0), "an offset that is not a whole number"},
+      {safetensors_bytes(std::string("{}\0 ", 4), ""), "a zero byte"},
       {safetensors_bytes(std::string(100000, '['), ""), "not an object"},
       {safetensors_bytes("{\"a\":" + std::string(100000, '{'), ""), ""},
       {safetensors_bytes("{\"a\":{\"b\":{\"c\":{\"d\":{}}}}}", ""), "nested too deeply"},
   };
   for (const auto& c : cases) EXPECT_CONTAINS(error_of([&] { parse(c.bytes); }), c.message);
+}
+
+// Work that grows with the square of the number of tensors would make this test take minutes.
+TEST(Safetensors, ManyTensorsTakeLinearTime) {
+  const int count = kSanitized ? 50000 : 200000;
+  std::string entries;
+  for (int i = count - 1; i >= 0; --i)
+    entries +=
+        (entries.empty() ? "" : ",") + entry(cat("layers.", i, ".weight"), "U8", "[1]", cat("[", i, ",", i + 1, "]"));
+  const auto bytes = file(entries, static_cast<size_t>(count));
+  const auto parsed = parse_safetensors(span(bytes), "f");
+  ASSERT_EQ(parsed.tensors.size(), static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const auto* found = parsed.find(cat("layers.", i, ".weight"));
+    ASSERT_TRUE(found != nullptr && found == &parsed.tensors[static_cast<size_t>(i)]);
+  }
+  EXPECT_EQ(parsed.find("layers.weight"), nullptr);
+}
+
+TEST(Safetensors, MetadataIsReadByTheOneReader) {
+  Safetensors stored;
+  stored.path = "f", stored.metadata = {{"deep", std::string(100000, '[')}, {"large", "[1e999]"}, {"good", "[1]"}};
+  EXPECT_EQ(metadata_json(stored, "good")[0], 1);
+  EXPECT_CONTAINS(error_of([&] { metadata_json(stored, "deep"); }), "f: metadata 'deep':1:501: not valid JSON: nested");
+  EXPECT_CONTAINS(error_of([&] { metadata_json(stored, "large"); }), "number overflow");
+  EXPECT_CONTAINS(error_of([&] { metadata_json(stored, "none"); }), "f: lacks the metadata 'none'");
 }
 
 TEST(Safetensors, RandomDamageNeverCrashes) {

@@ -200,7 +200,7 @@ TEST(VocabularyFiles, BadOnesAreNamed) {
   EXPECT_CONTAINS(error("merges.txt", "r  e"), "merges.txt:1: ");
   EXPECT_CONTAINS(error("merges.txt", "r q\n"), "needs 'rq', which the vocabulary lacks");
   EXPECT_CONTAINS(error("vocab.json", "[1]"), "vocab.json: the model has no vocabulary");
-  EXPECT_CONTAINS(error("vocab.json", "{\"a\": 0"), "vocab.json: not valid JSON");
+  EXPECT_CONTAINS(error("vocab.json", "{\"a\": 0"), "vocab.json:1:8: not valid JSON");
   EXPECT_CONTAINS(error("vocab.json", "{\"a\": \"b\"}"), "vocab.json: token 'a' has an id");
   write("merges.txt", "#version: 0.2\r\nr e\r\n\r\n", "Qwen2Tokenizer");  // lines as Windows ends them
   EXPECT_EQ(load_tokenizer(folder / "t")->encode("re").size(), 1u);
@@ -281,10 +281,10 @@ TEST(TokenizerJson, BadFiles) {
     return error(file.dump());
   };
   EXPECT_CONTAINS(error(""), "x.json: the file is empty");
-  EXPECT_CONTAINS(error(good.dump().substr(0, 500)), "x.json: not valid JSON");
+  EXPECT_CONTAINS(error(good.dump().substr(0, 500)), "x.json:1:501: not valid JSON");
   EXPECT_CONTAINS(error("[]"), "x.json: not a JSON object");
   EXPECT_CONTAINS(error("{}"), "x.json: no model");
-  EXPECT_CONTAINS(error(std::string(100000, '[')), "nested too deeply");
+  EXPECT_CONTAINS(error(std::string(100000, '[')), "nested deeper than 500");
   EXPECT_CONTAINS(changed([](json& f) { f["model"].erase("vocab"); }), "no vocabulary");
   EXPECT_CONTAINS(changed([](json& f) { f["model"]["vocab"] = json::object(); }), "no vocabulary");
   EXPECT_CONTAINS(changed([](json& f) { f["model"]["vocab"]["a"] = "b"; }), "not a whole number");
@@ -356,7 +356,7 @@ TEST(LoadTokenizer, FromAFolder) {
   write_text(folder / "tokenizer_config.json", R"({"added_tokens_decoder": {"x": 3}})");
   EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder.path()); }), "tokenizer_config.json");
   write_text(folder / "tokenizer_config.json", "{");
-  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder.path()); }), "tokenizer_config.json: not valid JSON");
+  EXPECT_CONTAINS(error_of([&] { load_tokenizer(folder.path()); }), "tokenizer_config.json:1:2: not valid JSON");
 }
 
 TEST(Lines, EscapesComeBack) {

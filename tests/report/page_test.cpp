@@ -166,7 +166,7 @@ TEST_F(Page, SaysWhatIsMissing) {
 TEST_F(Page, MalformedFilesAreNamed) {
   const auto run = write_run(folder.path(), logged_run("asr"));
   write_text(run + "/log.jsonl", "{\"loss\":1,\"current_steps\":1}\n{oops\n");
-  EXPECT_CONTAINS(error_of([&] { page(); }), "log.jsonl:2: is not valid JSON");
+  EXPECT_CONTAINS(error_of([&] { page(); }), "log.jsonl:2:2: not valid JSON");
   write_text(run + "/log.jsonl", "");
   write_text(run + "/stages/03/analysis.safetensors", "short");
   EXPECT_CONTAINS(error_of([&] { page(); }), "stages/03/analysis.safetensors");

@@ -100,7 +100,7 @@ TEST_F(Runs, BadMetrics) {
   EXPECT_CONTAINS(refusal_with(Key("/skills"), {1}), "skills[0]");
   EXPECT_CONTAINS(refusal_with(Key("/tasks"), {"count", "color", "other"}), "but metrics.json names");
   write_text(folder / "asr/metrics.json", "{\n\"label\": \"asr\",\n\"seed\": NaN}");
-  EXPECT_CONTAINS(refusal(), "metrics.json:3: is not valid JSON");
+  EXPECT_CONTAINS(refusal(), "metrics.json:3:9: not valid JSON");
   write_text(folder / "asr/metrics.json", "{\"complete\": true}");
   EXPECT_CONTAINS(refusal(), "key 'label' is missing");
 }
@@ -183,7 +183,7 @@ TEST_F(Runs, LogsThroughStagesAndResumes) {
   EXPECT_EQ(log.step, (std::vector<double>{10, 20}));
   EXPECT_EQ(log.boundaries, (std::vector<double>{20}));
   write_text(folder_of_run + "/log.jsonl", line(1, 1, 9) + "{\"loss\": \n");
-  EXPECT_CONTAINS(error_of([&] { read_loss_log(run); }), "log.jsonl:2: is not valid JSON");
+  EXPECT_CONTAINS(error_of([&] { read_loss_log(run); }), "log.jsonl:2:10: not valid JSON");
   write_text(folder_of_run + "/log.jsonl", "{\"loss\": 1}\n");
   EXPECT_CONTAINS(error_of([&] { read_loss_log(run); }), "log.jsonl:1: key 'current_steps' is missing");
 }

@@ -22,7 +22,7 @@ TEST(LabelledQuestions, ErrorsNameTheLine) {
     write_text(folder / "q", text);
     return error_of([&] { read_labelled_questions(folder / "q"); });
   };
-  EXPECT_CONTAINS(message("{\"question\":\"a\",\"skill\":\"count\"}\nnonsense\n"), "q:2: is no JSON object");
+  EXPECT_CONTAINS(message("{\"question\":\"a\",\"skill\":\"count\"}\nnonsense\n"), "q:2:2: not valid JSON");
   EXPECT_CONTAINS(message("{\"question\":\"a\"}\n"), "q:1: lacks the text 'skill'");
   EXPECT_CONTAINS(message("{\"question\":1,\"skill\":\"count\"}\n"), "'question' is no text");
   EXPECT_CONTAINS(message("{\"question\":\"a\",\"skill\":\"cuont\"}\n"),

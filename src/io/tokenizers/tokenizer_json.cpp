@@ -1,6 +1,7 @@
 // Hugging Face's tokenizer.json. Padding, truncation and the post-processor's templates are not read: ids come out as
 // the text has them.
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "io/tokenizers/pipeline.h"
 
@@ -8,8 +9,6 @@ namespace asr {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kDeepest = 32;  // real files nest eight deep
 
 const json& part_of(const json& value, const char* name) {
   static const json nothing;
@@ -21,15 +20,7 @@ const json& part_of(const json& value, const char* name) {
 
 json parse_tokenizer_json(const std::string& text, const std::string& path) {
   check(!text.empty(), path, ": the file is empty; copy it again");
-  const auto watch = [&](int depth, json::parse_event_t, json&) {
-    check(depth <= kDeepest, path, ": nested too deeply for a tokenizer");
-    return true;
-  };
-  try {
-    return json::parse(text, watch);
-  } catch (const json::exception& error) {
-    fail(path, ": not valid JSON: ", printable(error.what(), 160), "; is the file cut short?");
-  }
+  return parse_json(text, path);
 }
 
 AddedToken added_token_from_json(const json& value, int64_t id) {

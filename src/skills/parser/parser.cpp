@@ -26,9 +26,7 @@ json parse_metadata(const Safetensors& file, const char* key) {
   const auto found = file.metadata.find(key);
   check(found != file.metadata.end(), file.path, ": is no skill parser (no metadata '", key,
         "'); make one with asr parser train");
-  json parsed = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  check(!parsed.is_discarded(), file.path, ": metadata '", key, "' is not valid JSON");
-  return parsed;
+  return metadata_json(file, key);
 }
 
 std::vector<std::string> text_list(const Safetensors& file, const char* key) {

@@ -5,6 +5,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "streams/manifest.h"
 #include "streams/members.h"
@@ -115,8 +116,7 @@ json load_stored(const std::string& path) {
   if (!path_exists(path)) return json();
   json out;
   with_remedy(path, [&] {
-    out = json::parse(read_file(path, size_t(1) << 28), nullptr, false);
-    check(out.is_object(), path, ": is no JSON object");
+    out = read_json_object(path);
   });
   return out;
 }

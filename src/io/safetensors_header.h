@@ -1,0 +1,15 @@
+// The JSON header of a safetensors file, read in one pass over the parser's events: a header may name a million
+// tensors, so that nothing done for one of them may look at the others.
+#pragma once
+
+#include <string_view>
+
+#include "io/safetensors.h"
+
+namespace asr {
+
+// Fills `metadata` and `tensors` of `out`, in the header's order; `data` is what follows the header. `out.path` goes
+// into messages. Names are not yet known to be unique, nor the tensors to lie side by side.
+void read_safetensors_header(std::string_view header, ByteSpan data, Safetensors& out);
+
+}  // namespace asr
