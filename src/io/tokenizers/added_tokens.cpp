@@ -1,6 +1,7 @@
 #include "io/tokenizers/added_tokens.h"
 
-#include <algorithm>
+#include "base/error.h"
+#include "base/text.h"
 
 namespace asr {
 namespace {
@@ -13,39 +14,26 @@ bool is_word_character(uint32_t c) {
 
 }  // namespace
 
-void AddedTokens::add(const AddedToken& token, const Characters& content) {
+void AddedTokens::add(const AddedToken& token, const Characters& content, const std::string& origin) {
   if (content.empty()) return;
-  Pattern pattern{{}, token};
-  for (const auto& c : content) pattern.codes.push_back(c.code);
-  auto& list = by_first_[content.front().code];
-  const auto at =
-      std::find_if(list.begin(), list.end(), [&](const Pattern& p) { return p.codes.size() < pattern.codes.size(); });
-  list.insert(at, std::move(pattern));
-}
-
-const AddedTokens::Pattern* AddedTokens::match(const Characters& text, size_t at) const {
-  const auto list = by_first_.find(text[at].code);
-  if (list == by_first_.end()) return nullptr;
-  for (const auto& pattern : list->second) {
-    size_t k = 0;
-    while (k < pattern.codes.size() && at + k < text.size() && text[at + k].code == pattern.codes[k]) ++k;
-    if (k == pattern.codes.size()) return &pattern;
-  }
-  return nullptr;
+  check(content.size() <= kLongestPattern, origin, ": added token '", printable(token.content), "' has ",
+        content.size(), " characters; at most ", kLongestPattern, " are supported");
+  places_.add(content, static_cast<int64_t>(tokens_.size()));
+  tokens_.push_back(token);
 }
 
 std::vector<AddedTokens::Part> AddedTokens::split(const Characters& text) const {
   std::vector<Part> out;
   size_t done = 0;
-  for (size_t i = 0; i < text.size() && !by_first_.empty();) {
-    const auto* pattern = match(text, i);
-    if (!pattern) {
+  for (size_t i = 0; i < text.size() && !tokens_.empty();) {
+    const auto match = places_.longest(text, i);
+    if (match.value < 0) {
       ++i;
       continue;
     }
-    size_t begin = i, end = i + pattern->codes.size();
+    size_t begin = i, end = match.end;
     i = end;
-    const auto& token = pattern->token;
+    const auto& token = tokens_[static_cast<size_t>(match.value)];
     const bool touched = (begin > 0 && is_word_character(text[begin - 1].code)) ||
                          (end < text.size() && is_word_character(text[end].code));
     if (token.single_word && touched) continue;

@@ -2,9 +2,9 @@
 // longest of those that begin together.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
+#include "io/tokenizers/code_trie.h"
 #include "io/tokenizers/parts.h"
 
 namespace asr {
@@ -17,16 +17,12 @@ class AddedTokens {
   };
 
   // `content`: what to look for, where normalisation has changed it.
-  void add(const AddedToken& token, const Characters& content);
+  void add(const AddedToken& token, const Characters& content, const std::string& origin);
   std::vector<Part> split(const Characters& text) const;
 
  private:
-  struct Pattern {
-    std::vector<uint32_t> codes;
-    AddedToken token;
-  };
-  const Pattern* match(const Characters& text, size_t at) const;
-  std::unordered_map<uint32_t, std::vector<Pattern>> by_first_;  // each list longest first
+  CodeTrie places_;  // of the tokens in the list
+  std::vector<AddedToken> tokens_;
 };
 
 }  // namespace asr

@@ -9,7 +9,8 @@ namespace {
 using nlohmann::json;
 using Pieces = std::vector<std::string>;
 
-std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
+std::string replaced(const std::string& text, const std::string& from, const std::string& to, size_t most = SIZE_MAX,
+                     const std::string& what = "") {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const bool here = text.compare(i, from.size(), from) == 0;
@@ -18,6 +19,7 @@ std::string replaced(const std::string& text, const std::string& from, const std
     else
       out += text[i];
     i += here ? from.size() : 1;
+    check_growth(out.size(), most, what);
   }
   return out;
 }
@@ -26,12 +28,12 @@ bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-Pieces fuse(const Pieces& pieces) {
+Pieces fuse(const Pieces& pieces, size_t) {
   return {join(pieces, "")};
 }
 
 // Runs of byte pieces become text where they are UTF-8, else one U+FFFD a byte.
-Pieces byte_fallback(const Pieces& pieces) {
+Pieces byte_fallback(const Pieces& pieces, size_t) {
   Pieces out;
   std::string bytes;
   const auto flush = [&] {
@@ -56,7 +58,7 @@ Pieces byte_fallback(const Pieces& pieces) {
 }
 
 // A piece with any character outside the alphabet (an added token) stands for itself.
-Pieces byte_level(const Pieces& pieces) {
+Pieces byte_level(const Pieces& pieces, size_t) {
   std::string bytes, one;
   for (const auto& piece : pieces) {
     one.clear();
@@ -76,14 +78,15 @@ Pieces byte_level(const Pieces& pieces) {
 DecoderStep strip(const json& value) {
   const auto content = member<std::string>(value, "content", " ");
   const auto start = member<size_t>(value, "start", 0), stop = member<size_t>(value, "stop", 0);
-  return [=](Pieces pieces) {
+  return [=](Pieces pieces, size_t) {
     for (auto& piece : pieces) {
-      for (size_t i = 0; i < start && !content.empty() && starts_with(piece, content); ++i)
-        piece.erase(0, content.size());
-      for (size_t i = 0; i < stop && !content.empty() && piece.size() >= content.size() &&
-                         piece.compare(piece.size() - content.size(), content.size(), content) == 0;
-           ++i)
-        piece.erase(piece.size() - content.size());
+      size_t begin = 0, end = piece.size();
+      const auto fits = [&](size_t at) {
+        return !content.empty() && end - begin >= content.size() && piece.compare(at, content.size(), content) == 0;
+      };
+      for (size_t i = 0; i < start && fits(begin); ++i) begin += content.size();
+      for (size_t i = 0; i < stop && fits(end - content.size()); ++i) end -= content.size();
+      piece = piece.substr(begin, end - begin);
     }
     return pieces;
   };
@@ -93,7 +96,7 @@ DecoderStep metaspace(const json& value) {
   const auto mark = member<std::string>(value, "replacement", "\xe2\x96\x81");
   const bool prefix =
       member<std::string>(value, "prepend_scheme", "always") != "never" && member(value, "add_prefix_space", true);
-  return [=](Pieces pieces) {
+  return [=](Pieces pieces, size_t) {
     for (size_t i = 0; i < pieces.size(); ++i) {
       if (i == 0 && prefix && starts_with(pieces[i], mark)) pieces[i].erase(0, mark.size());
       pieces[i] = replaced(pieces[i], mark, " ");
@@ -114,7 +117,7 @@ std::string cleaned(std::string text) {
 DecoderStep word_piece(const json& value) {
   const auto prefix = member<std::string>(value, "prefix", "##");
   const bool cleanup = member(value, "cleanup", true);
-  return [=](Pieces pieces) {
+  return [=](Pieces pieces, size_t) {
     for (size_t i = 0; i < pieces.size(); ++i) {
       if (i > 0) pieces[i] = starts_with(pieces[i], prefix) ? pieces[i].substr(prefix.size()) : " " + pieces[i];
       if (cleanup) pieces[i] = cleaned(pieces[i]);
@@ -126,8 +129,15 @@ DecoderStep word_piece(const json& value) {
 DecoderStep replace_step(const json& value, const std::string& what) {
   const auto from = value.at("pattern").value("String", std::string()), to = value.at("content").get<std::string>();
   check(!from.empty(), what, ": a Replace decoder without a plain string as its pattern is not supported");
-  return [=](Pieces pieces) {
-    for (auto& piece : pieces) piece = replaced(piece, from, to);
+  check(from.size() <= kLongestPattern, what, ": a Replace decoder has a pattern of ", from.size(), " bytes; at most ",
+        kLongestPattern, " are supported");
+  return [=](Pieces pieces, size_t most) {
+    size_t size = 0;
+    for (auto& piece : pieces) {
+      piece = replaced(piece, from, to, most, what);
+      size += piece.size();
+      check_growth(size, most, what);
+    }
     return pieces;
   };
 }
@@ -148,7 +158,7 @@ std::string byte_piece_name(uint8_t byte) {
 
 std::vector<DecoderStep> make_decoder(const json& value, const std::string& what) {
   if (value.is_null())  // pieces with spaces between them, as Hugging Face prints them
-    return {[](const Pieces& pieces) { return Pieces{join(pieces, " ")}; }};
+    return {[](const Pieces& pieces, size_t) { return Pieces{join(pieces, " ")}; }};
   const auto type = type_of(value, what);
   if (type == "Sequence") {
     std::vector<DecoderStep> out;

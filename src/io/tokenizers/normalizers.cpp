@@ -53,7 +53,7 @@ Characters stripped(const Characters& text, bool left, bool right) {
 Normalizer bert_normalizer(const json& value) {
   const bool cleans = member(value, "clean_text", true), chinese = member(value, "handle_chinese_chars", true);
   const bool lowers = member(value, "lowercase", true), strips = member(value, "strip_accents", lowers);
-  return [=](Characters text) {
+  return [=](Characters text, size_t) {
     if (cleans) text = clean(text);
     if (chinese) text = space_out_chinese(text);
     if (strips) text = without_accents(nfd(text));
@@ -68,14 +68,19 @@ Normalizer replace_normalizer(const json& value, const std::string& what) {
   const auto from = decode_utf8(pattern.at("String").get<std::string>());
   const auto to = decode_utf8(value.at("content").get<std::string>());
   check(!from.empty(), what, ": a Replace normalizer has an empty pattern");
-  return [=](const Characters& text) { return replace(text, from, to); };
+  check(from.size() <= kLongestPattern, what, ": a Replace normalizer has a pattern of ", from.size(),
+        " characters; at most ", kLongestPattern, " are supported");
+  return [=](const Characters& text, size_t most) { return replace(text, from, to, most, what); };
 }
 
 Normalizer normalizer_sequence(const json& value, const std::string& what) {
   std::vector<Normalizer> steps;
   for (const auto& step : value.at("normalizers")) steps.push_back(make_normalizer(step, what));
-  return [steps](Characters text) {
-    for (const auto& step : steps) text = step(std::move(text));
+  return [steps, what](Characters text, size_t most) {
+    for (const auto& step : steps) {
+      text = step(std::move(text), most);
+      check_growth(text.size(), most, what);
+    }
     return text;
   };
 }
@@ -91,7 +96,8 @@ Characters prepend(Characters text, const std::string& prefix) {
 }
 
 // The new characters share the place of the old ones; of equal numbers, each takes its own.
-Characters replace(const Characters& text, const Characters& pattern, const Characters& content) {
+Characters replace(const Characters& text, const Characters& pattern, const Characters& content, size_t most,
+                   const std::string& what) {
   Characters out;
   out.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
@@ -106,8 +112,28 @@ Characters replace(const Characters& text, const Characters& pattern, const Char
       out.push_back({content[j].code, text[one_to_one ? i + j : i].begin, text[one_to_one ? i + j : i + k - 1].end});
     }
     i += k;
+    check_growth(out.size(), most, what);
   }
   return out;
+}
+
+void check_growth(size_t size, size_t most, const std::string& what) {
+  check(size <= most, what, ": its steps make more than ", most,
+        " characters of a short text; is this the tokenizer of a model?");
+}
+
+void check_steps(const json& value, const char* list, const std::string& what) {
+  size_t count = 0;
+  std::vector<const json*> open = {&value};
+  while (!open.empty()) {
+    const json& part = *open.back();
+    open.pop_back();
+    check(++count <= kMostSteps, what, ": '", list, "' holds more than ", kMostSteps, " steps");
+    const auto at = part.is_object() ? part.find(list) : part.end();
+    if (!part.is_object() || at == part.end()) continue;
+    check(at->size() <= kMostSteps, what, ": '", list, "' holds more than ", kMostSteps, " steps");
+    for (const auto& step : *at) open.push_back(&step);
+  }
 }
 
 std::string type_of(const json& value, const std::string& what) {
@@ -117,22 +143,26 @@ std::string type_of(const json& value, const std::string& what) {
 }
 
 Normalizer make_normalizer(const json& value, const std::string& what) {
-  if (value.is_null()) return [](Characters text) { return text; };
+  if (value.is_null()) return [](Characters text, size_t) { return text; };
   const auto type = type_of(value, what);
   if (type == "Sequence") return normalizer_sequence(value, what);
-  if (type == "NFC") return [](const Characters& text) { return nfc(text); };
-  if (type == "NFD") return [](const Characters& text) { return nfd(text); };
-  if (type == "Lowercase") return [](const Characters& text) { return lower_case(text); };
-  if (type == "StripAccents") return [](const Characters& text) { return without_accents(text); };
+  if (type == "NFC") return [](const Characters& text, size_t) { return nfc(text); };
+  if (type == "NFD") return [](const Characters& text, size_t) { return nfd(text); };
+  if (type == "Lowercase") return [](const Characters& text, size_t) { return lower_case(text); };
+  if (type == "StripAccents") return [](const Characters& text, size_t) { return without_accents(text); };
   if (type == "BertNormalizer") return bert_normalizer(value);
   if (type == "Replace") return replace_normalizer(value, what);
   if (type == "Prepend") {
     const auto prefix = value.at("prepend").get<std::string>();
-    return [prefix](Characters text) { return prepend(std::move(text), prefix); };
+    return [prefix, what](Characters text, size_t most) {
+      text = prepend(std::move(text), prefix);
+      check_growth(text.size(), most, what);
+      return text;
+    };
   }
   if (type == "Strip") {
     const bool left = member(value, "strip_left", true), right = member(value, "strip_right", true);
-    return [=](const Characters& text) { return stripped(text, left, right); };
+    return [=](const Characters& text, size_t) { return stripped(text, left, right); };
   }
   fail(what, ": normalizer '", printable(type), "' is not supported",
        did_you_mean(type, {"Sequence", "NFC", "NFD", "Lowercase", "StripAccents", "BertNormalizer", "Replace",

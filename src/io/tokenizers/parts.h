@@ -15,10 +15,25 @@
 
 namespace asr {
 
-using Normalizer = std::function<Characters(Characters)>;
+// Forty steps that double a text make 2^40 characters of one, so that every step knows how many there may be at `most`,
+// in bytes for decoders. It is an error to make more.
+using Normalizer = std::function<Characters(Characters text, size_t most)>;
 // Words in, finer words out. A word's characters may change (a space becomes a mark), but keep their places.
-using PreTokenizer = std::function<std::vector<Characters>(std::vector<Characters>)>;
-using DecoderStep = std::function<std::vector<std::string>(std::vector<std::string>)>;
+using PreTokenizer = std::function<std::vector<Characters>(std::vector<Characters> words, size_t most)>;
+using DecoderStep = std::function<std::vector<std::string>(std::vector<std::string> pieces, size_t most)>;
+
+// Decomposing and writing bytes make up to about ten characters of one, and a mark goes before the first.
+constexpr size_t most_characters(size_t characters) {
+  return 32 * characters + 64;
+}
+void check_growth(size_t size, size_t most, const std::string& what);
+
+// Every place of a text may be compared with the whole of a pattern, so that its length is a factor of the time.
+constexpr size_t kLongestPattern = 1024;  // characters or bytes; real ones have a few
+
+// A part may be a sequence of parts, each of which goes over the whole text.
+constexpr size_t kMostSteps = 100;
+void check_steps(const nlohmann::json& value, const char* list, const std::string& what);
 
 class TokenModel {
  public:
@@ -46,7 +61,8 @@ std::unique_ptr<TokenModel> make_token_model(const nlohmann::json& value, const 
 
 // The kinds that the SentencePiece reader shares.
 Characters prepend(Characters text, const std::string& prefix);
-Characters replace(const Characters& text, const Characters& pattern, const Characters& content);
+Characters replace(const Characters& text, const Characters& pattern, const Characters& content, size_t most = SIZE_MAX,
+                   const std::string& what = "");
 
 // The word of one byte in GPT-2's alphabet of printable characters, and back (-1: not in it).
 uint32_t byte_character(uint8_t byte);

@@ -84,9 +84,13 @@ void PipelineTokenizer::add(const AddedToken& token, const std::string& origin) 
   if (token.special) special_.insert(token.id);
   const auto content = decode_utf8(token.content);
   if (token.normalized)
-    normalized_.add(token, token.verbatim ? content : parts_.normalize(content));
+    normalized_.add(token, token.verbatim ? content : normalized(content), origin);
   else
-    raw_.add(token, content);
+    raw_.add(token, content, origin);
+}
+
+Characters PipelineTokenizer::normalized(const Characters& text) const {
+  return parts_.normalize(text, most_characters(text.size()));
 }
 
 std::vector<Token> PipelineTokenizer::encode(const std::string& text) const {
@@ -96,7 +100,7 @@ std::vector<Token> PipelineTokenizer::encode(const std::string& text) const {
     if (part.token)
       out.push_back(whole(part.token->id, characters, part.begin, part.end));
     else
-      encode_plain(parts_.normalize(slice(characters, part.begin, part.end)), out);
+      encode_plain(normalized(slice(characters, part.begin, part.end)), out);
   }
   return out;
 }
@@ -107,7 +111,8 @@ void PipelineTokenizer::encode_plain(const Characters& text, std::vector<Token>&
       out.push_back(whole(part.token->id, text, part.begin, part.end));
       continue;
     }
-    for (const auto& word : parts_.split({slice(text, part.begin, part.end)})) parts_.model->encode(word, out);
+    const size_t most = most_characters(part.end - part.begin);
+    for (const auto& word : parts_.split({slice(text, part.begin, part.end)}, most)) parts_.model->encode(word, out);
   }
 }
 
@@ -123,7 +128,10 @@ std::string PipelineTokenizer::decode(const std::vector<int64_t>& ids, bool skip
     check(piece, "token ", id, " is not in the vocabulary of ", parts_.origin, " (", size(), " ids)");
     if (!skip_special || !is_special(id)) pieces.push_back(*piece);
   }
-  for (const auto& step : parts_.decoder) pieces = step(std::move(pieces));
+  size_t most = 0;
+  for (const auto& piece : pieces) most += piece.size();
+  most = most_characters(most);
+  for (const auto& step : parts_.decoder) pieces = step(std::move(pieces), most);
   return join(pieces, "");
 }
 

@@ -29,6 +29,7 @@ class PipelineTokenizer : public Tokenizer {
   int64_t size() const override { return std::max(added_.size(), parts_.model->vocabulary.size()); }
 
  private:
+  Characters normalized(const Characters& text) const;
   void encode_plain(const Characters& text, std::vector<Token>& out) const;
 
   Parts parts_;

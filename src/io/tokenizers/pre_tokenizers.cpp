@@ -18,11 +18,16 @@ Characters part(const Characters& text, size_t begin, size_t end) {
 }
 
 // A step that looks at one word at a time.
-PreTokenizer for_each_word(std::function<void(const Characters&, Words&)> split) {
-  return [split = std::move(split)](const Words& words) {
+PreTokenizer for_each_word(std::function<void(const Characters&, Words&)> split, const std::string& what) {
+  return [split = std::move(split), what](const Words& words, size_t most) {
     Words out;
-    for (const auto& word : words)
+    size_t size = 0;
+    for (const auto& word : words) {
+      const size_t before = out.size();
       if (!word.empty()) split(word, out);
+      for (size_t i = before; i < out.size(); ++i) size += out[i].size();
+      check_growth(size, most, what);
+    }
     return out;
   };
 }
@@ -69,18 +74,20 @@ Characters bytes_as_characters(const Characters& text) {
   return out;
 }
 
-PreTokenizer byte_level(const json& value) {
+PreTokenizer byte_level(const json& value, const std::string& what) {
   const bool prefix = member(value, "add_prefix_space", true), splits = member(value, "use_regex", true);
-  return for_each_word([=](const Characters& word, Words& out) {
-    Words parts;
-    const bool add = prefix && !is_space(word.front().code);
-    const auto text = add ? prepend(word, " ") : word;
-    if (splits)
-      split_by_rule(text, {true, 0}, parts);
-    else
-      parts.push_back(text);
-    for (const auto& p : parts) out.push_back(bytes_as_characters(p));
-  });
+  return for_each_word(
+      [=](const Characters& word, Words& out) {
+        Words parts;
+        const bool add = prefix && !is_space(word.front().code);
+        const auto text = add ? prepend(word, " ") : word;
+        if (splits)
+          split_by_rule(text, {true, 0}, parts);
+        else
+          parts.push_back(text);
+        for (const auto& p : parts) out.push_back(bytes_as_characters(p));
+      },
+      what);
 }
 
 PreTokenizer split(const json& value, const std::string& what) {
@@ -92,7 +99,7 @@ PreTokenizer split(const json& value, const std::string& what) {
   check((behavior == "Isolated" && !member(value, "invert", false)) ||
             (behavior == "Removed" && member(value, "invert", false)),  // both: the matches are the words
         what, ": Split with behavior '", printable(behavior), "' is not supported; only Isolated is");
-  return for_each_word([rule](const Characters& word, Words& out) { split_by_rule(word, rule, out); });
+  return for_each_word([rule](const Characters& word, Words& out) { split_by_rule(word, rule, out); }, what);
 }
 
 PreTokenizer metaspace(const json& value, const std::string& what) {
@@ -105,35 +112,39 @@ PreTokenizer metaspace(const json& value, const std::string& what) {
         ": Metaspace has the unknown prepend_scheme '", printable(scheme), "'");
   const bool splits = member(value, "split", true);
   const uint32_t code = marks[0].code;
-  return for_each_word([=](const Characters& word, Words& out) {
-    auto text = replace(word, {{' ', 0, 0}}, marks);
-    const bool wanted = scheme == "always" || (scheme == "first" && word.front().begin == 0);
-    if (wanted && text.front().code != code) text = prepend(std::move(text), mark);
-    size_t begin = 0;
-    for (size_t i = 1; splits && i < text.size(); ++i)
-      if (text[i].code == code) out.push_back(part(text, begin, i)), begin = i;
-    out.push_back(part(text, begin, text.size()));
-  });
+  return for_each_word(
+      [=](const Characters& word, Words& out) {
+        auto text = replace(word, {{' ', 0, 0}}, marks);
+        const bool wanted = scheme == "always" || (scheme == "first" && word.front().begin == 0);
+        if (wanted && text.front().code != code) text = prepend(std::move(text), mark);
+        size_t begin = 0;
+        for (size_t i = 1; splits && i < text.size(); ++i)
+          if (text[i].code == code) out.push_back(part(text, begin, i)), begin = i;
+        out.push_back(part(text, begin, text.size()));
+      },
+      what);
 }
 
-PreTokenizer digits(const json& value) {
+PreTokenizer digits(const json& value, const std::string& what) {
   const bool individual = member(value, "individual_digits", false);
-  return for_each_word([=](const Characters& word, Words& out) {
-    for (size_t i = 0; i < word.size();) {
-      const bool number = is_number(word[i].code);
-      size_t end = i + 1;
-      while (end < word.size() && is_number(word[end].code) == number && !(number && individual)) ++end;
-      out.push_back(part(word, i, end));
-      i = end;
-    }
-  });
+  return for_each_word(
+      [=](const Characters& word, Words& out) {
+        for (size_t i = 0; i < word.size();) {
+          const bool number = is_number(word[i].code);
+          size_t end = i + 1;
+          while (end < word.size() && is_number(word[end].code) == number && !(number && individual)) ++end;
+          out.push_back(part(word, i, end));
+          i = end;
+        }
+      },
+      what);
 }
 
 PreTokenizer sequence(const json& value, const std::string& what) {
   std::vector<PreTokenizer> steps;
   for (const auto& step : value.at("pretokenizers")) steps.push_back(make_pre_tokenizer(step, what));
-  return [steps](Words words) {
-    for (const auto& step : steps) words = step(std::move(words));
+  return [steps](Words words, size_t most) {
+    for (const auto& step : steps) words = step(std::move(words), most);
     return words;
   };
 }
@@ -167,21 +178,21 @@ int character_byte(uint32_t code) {
 }
 
 PreTokenizer make_pre_tokenizer(const json& value, const std::string& what) {
-  if (value.is_null()) return [](Words words) { return words; };
+  if (value.is_null()) return [](Words words, size_t) { return words; };
   const auto type = type_of(value, what);
   const auto never = [](uint32_t) { return false; };
   const std::function<bool(uint32_t)> space = is_space;
   if (type == "Sequence") return sequence(value, what);
-  if (type == "ByteLevel") return byte_level(value);
+  if (type == "ByteLevel") return byte_level(value, what);
   if (type == "Split") return split(value, what);
   if (type == "Metaspace") return metaspace(value, what);
-  if (type == "Digits") return digits(value);
+  if (type == "Digits") return digits(value, what);
   if (type == "BertPreTokenizer")
-    return for_each_word([=](const Characters& w, Words& out) { split_at(w, space, is_bert_punctuation, out); });
+    return for_each_word([=](const Characters& w, Words& out) { split_at(w, space, is_bert_punctuation, out); }, what);
   if (type == "WhitespaceSplit")
-    return for_each_word([=](const Characters& w, Words& out) { split_at(w, space, never, out); });
+    return for_each_word([=](const Characters& w, Words& out) { split_at(w, space, never, out); }, what);
   if (type == "Punctuation")
-    return for_each_word([=](const Characters& w, Words& out) { split_at(w, never, is_bert_punctuation, out); });
+    return for_each_word([=](const Characters& w, Words& out) { split_at(w, never, is_bert_punctuation, out); }, what);
   fail(what, ": pre_tokenizer '", printable(type), "' is not supported",
        did_you_mean(type, {"Sequence", "ByteLevel", "Split", "Metaspace", "Digits", "BertPreTokenizer",
                            "WhitespaceSplit", "Punctuation"}));

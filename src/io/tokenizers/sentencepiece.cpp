@@ -201,12 +201,12 @@ Characters without_extra_spaces(const Characters& text) {
 
 Normalizer normalizer_of(const SentencePieceFile& file) {
   const auto mark = decode_utf8(kSpace);
-  return
-      [=, extra = file.remove_extra_spaces, prefix = file.dummy_prefix, escape = file.escape_spaces](Characters text) {
-        if (extra) text = without_extra_spaces(text);
-        if (prefix) text = prepend(std::move(text), " ");
-        return escape ? replace(text, {{' ', 0, 0}}, mark) : text;
-      };
+  return [=, extra = file.remove_extra_spaces, prefix = file.dummy_prefix, escape = file.escape_spaces](Characters text,
+                                                                                                        size_t) {
+    if (extra) text = without_extra_spaces(text);
+    if (prefix) text = prepend(std::move(text), " ");
+    return escape ? replace(text, {{' ', 0, 0}}, mark) : text;
+  };
 }
 
 std::vector<DecoderStep> decoder_of(const SentencePieceFile& file, const std::string& path) {

@@ -4,12 +4,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/tokenizers/bpe.h"
+#include "io/tokenizers/code_trie.h"
 #include "io/tokenizers/parts.h"
 
 namespace asr {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kMostCuts = 256;      // each copies the pair; runs of spaces in real files are shorter
+constexpr size_t kLongestWord = 4096;  // characters of a WordPiece word; Hugging Face's default is 100
 
 void read_vocabulary(const json& value, const std::string& what, Vocabulary& out) {
   const auto at = value.find("vocab");
@@ -27,6 +31,8 @@ class MergeBpe : public TokenModel {
     read_vocabulary(value, what, vocabulary);
     prefix_ = member<std::string>(value, "continuing_subword_prefix", "");
     suffix_ = member<std::string>(value, "end_of_word_suffix", "");
+    check(prefix_.size() + suffix_.size() <= kLongestPattern, what,
+          ": continuing_subword_prefix or end_of_word_suffix is longer than ", kLongestPattern, " bytes");
     byte_fallback_ = member(value, "byte_fallback", false);
     fuse_unknown_ = member(value, "fuse_unk", false);
     whole_words_ = member(value, "ignore_merges", false);
@@ -112,9 +118,14 @@ class MergeBpe : public TokenModel {
     const auto first = text.find(' ', 1);
     check(first != std::string::npos && first + 1 < text.size(), place, " ('", printable(text),
           "') is no pair of pieces");
+    size_t tried = 0;
     for (auto cut = first; cut != std::string::npos && cut + 1 < text.size() && cut <= vocabulary.longest();
-         cut = text.find(' ', cut + 1))
+         cut = text.find(' ', cut + 1)) {
+      if (text.size() - cut - 1 > vocabulary.longest()) continue;
+      check(++tried <= kMostCuts, place, " ('", printable(text), "') could be cut at more than ", kMostCuts,
+            " spaces; write the pair as a list of two pieces");
       if (add_merge(text.substr(0, cut), text.substr(cut + 1), rank, nullptr)) return;
+    }
     add_merge(text.substr(0, first), text.substr(first + 1), rank, &place);
   }
 
@@ -142,9 +153,16 @@ class WordPiece : public TokenModel {
     read_vocabulary(value, what, vocabulary);
     prefix_ = member<std::string>(value, "continuing_subword_prefix", "##");
     longest_word_ = member<size_t>(value, "max_input_chars_per_word", 100);
+    check(longest_word_ <= kLongestWord, what, ": max_input_chars_per_word is ", longest_word_, "; at most ",
+          kLongestWord, " are supported");
     const auto unknown = member<std::string>(value, "unk_token", "[UNK]");
     unknown_ = vocabulary.find(unknown);
     check(unknown_ >= 0, what, ": the vocabulary lacks its own unknown token '", printable(unknown), "'");
+    for (const auto& [piece, id] : value.at("vocab").items()) {
+      first_.add(decode_utf8(piece), id.get<int64_t>());
+      if (piece.compare(0, prefix_.size(), prefix_) == 0)
+        later_.add(decode_utf8(piece.substr(prefix_.size())), id.get<int64_t>());
+    }
   }
 
   void encode(const Characters& word, std::vector<Token>& out) const override {
@@ -165,17 +183,13 @@ class WordPiece : public TokenModel {
   size_t longest_word_ = 100;
   int64_t unknown_ = -1;
 
+  CodeTrie first_, later_;  // pieces that may begin a word, and those that may go on, without their prefix
+
   size_t longest_piece(const Characters& word, size_t begin, std::vector<Token>& out) const {
-    std::string piece = begin > 0 ? prefix_ : "";
-    size_t best = begin;
-    int64_t id = -1;
-    for (size_t i = begin; i < word.size() && piece.size() < vocabulary.longest(); ++i) {
-      append_utf8(piece, word[i].code);
-      const int64_t found = vocabulary.find(piece);
-      if (found >= 0) best = i + 1, id = found;
-    }
-    if (best > begin) out.push_back({id, word[begin].begin, std::max(word[begin].begin, word[best - 1].end)});
-    return best;
+    const auto match = (begin > 0 ? later_ : first_).longest(word, begin);
+    if (match.end > begin)
+      out.push_back({match.value, word[begin].begin, std::max(word[begin].begin, word[match.end - 1].end)});
+    return match.end;
   }
 };
 

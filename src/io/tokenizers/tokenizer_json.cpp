@@ -47,6 +47,9 @@ std::unique_ptr<PipelineTokenizer> build_from_parts(const json& value, const std
   try {
     PipelineTokenizer::Parts parts;
     parts.origin = path;
+    check_steps(part_of(value, "normalizer"), "normalizers", path);
+    check_steps(part_of(value, "pre_tokenizer"), "pretokenizers", path);
+    check_steps(part_of(value, "decoder"), "decoders", path);
     parts.model = make_token_model(part_of(value, "model"), path);
     parts.normalize = make_normalizer(part_of(value, "normalizer"), path);
     parts.split = make_pre_tokenizer(part_of(value, "pre_tokenizer"), path);
