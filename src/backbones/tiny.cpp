@@ -5,6 +5,7 @@
 
 #include "attention/rows.h"
 #include "base/error.h"
+#include "io/safetensors_metadata.h"
 #include "nn/fused.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"

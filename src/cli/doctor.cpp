@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "io/safetensors.h"
+#include "io/safetensors_metadata.h"
 #include "io/word_tokenizer.h"
 #include "skills/taxonomy.h"
 #include "train/data.h"

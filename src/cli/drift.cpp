@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "io/analysis_file.h"
+#include "io/safetensors_metadata.h"
 #include "spectral/diagnostics.h"
 #include "spectral/memory.h"
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "io/safetensors_metadata.h"
 #include "spectral/memory.h"
 #include "tensor/tensor_io.h"
 

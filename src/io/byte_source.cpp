@@ -42,7 +42,7 @@ size_t ByteSource::read(char* out, size_t size) {
   if (got > 0) return static_cast<size_t>(got);
   int code = Z_OK;
   const char* reason = gzerror(handle(file_), &code);
-  if (code == Z_ERRNO) fail_system(path_, ": cannot be read: ", std::strerror(errno));
+  check(code != Z_ERRNO, path_, ": cannot be read: ", std::strerror(errno));
   check(code == Z_OK || code == Z_STREAM_END, path_, ": the compressed file is damaged or cut off (",
         reason && *reason ? reason : "unexpected end", "); fetch it again");
   return 0;

@@ -28,7 +28,9 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
   const auto size = static_cast<size_t>(info.st_size);
   if (size == 0) return std::shared_ptr<MappedFile>(new MappedFile(nullptr, 0));
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.value, 0);
-  if (data == MAP_FAILED) fail_system(path, ": cannot be mapped: ", std::strerror(errno));
+  const int reason = errno;
+  if (data == MAP_FAILED && reason == ENOMEM) fail_system(path, ": cannot be mapped: ", std::strerror(reason));
+  check(data != MAP_FAILED, path, ": cannot be mapped: ", std::strerror(reason));
   return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const uint8_t*>(data), size));
 }
 

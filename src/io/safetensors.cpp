@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <unordered_set>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "io/safetensors_header.h"
+#include "io/safetensors_metadata.h"
 
 namespace asr {
 namespace {
@@ -29,16 +30,13 @@ constexpr DtypeRow kDtypes[] = {
 
 constexpr uint64_t kMaxHeader = 100u << 20;  // the format's own limit
 
-// Places of the tensors, by name; a name that stands twice would make one of them unreachable.
-std::vector<size_t> sorted_by_name(const Safetensors& file) {
-  const auto& tensors = file.tensors;
-  std::vector<size_t> out(tensors.size());
-  std::iota(out.begin(), out.end(), size_t(0));
-  std::sort(out.begin(), out.end(), [&](size_t a, size_t b) { return tensors[a].name < tensors[b].name; });
-  for (size_t i = 1; i < out.size(); ++i)
-    check(tensors[out[i - 1]].name != tensors[out[i]].name, file.path, ": name '", printable(tensors[out[i]].name),
-          "' stands twice in the header");
-  return out;
+// A name that stands twice would make one of the tensors unreachable.
+void check_names(const Safetensors& file) {
+  std::unordered_set<std::string_view> names;
+  names.reserve(file.tensors.size());
+  for (const auto& tensor : file.tensors)
+    if (!names.insert(tensor.name).second)
+      fail(file.path, ": name '", printable(tensor.name), "' stands twice in the header");
 }
 
 void check_side_by_side(const Safetensors& file, ByteSpan data) {
@@ -63,9 +61,16 @@ size_t dtype_bytes(Dtype dtype) {
 }
 
 const TensorView* Safetensors::find(const std::string& name) const {
-  const auto place = std::lower_bound(by_name.begin(), by_name.end(), name,
-                                      [&](size_t i, const std::string& wanted) { return tensors[i].name < wanted; });
-  return place != by_name.end() && tensors[*place].name == name ? &tensors[*place] : nullptr;
+  // Whoever reads all tensors does so in their order: looking first behind the last one found makes that linear.
+  thread_local size_t hint = 0;
+  const size_t count = tensors.size(), start = hint < count ? hint : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = start + i < count ? start + i : start + i - count;
+    if (tensors[at].name != name) continue;
+    hint = at + 1;
+    return &tensors[at];
+  }
+  return nullptr;
 }
 
 const TensorView& Safetensors::at(const std::string& name) const {
@@ -92,7 +97,7 @@ Safetensors parse_safetensors(ByteSpan bytes, const std::string& path) {
   };
   if (!std::is_sorted(out.tensors.begin(), out.tensors.end(), earlier))
     std::stable_sort(out.tensors.begin(), out.tensors.end(), earlier);
-  out.by_name = sorted_by_name(out);
+  check_names(out);
   check_side_by_side(out, data);
   return out;
 }
@@ -150,21 +155,9 @@ void write_safetensors(const std::string& path, const std::vector<TensorView>& t
   std::stable_sort(order.begin(), order.end(),
                    [](auto* a, auto* b) { return dtype_bytes(a->dtype) > dtype_bytes(b->dtype); });
 
-  auto header = nlohmann::json::object();
   auto stamped = metadata;
   stamped["sha256"] = safetensors_checksum(tensors, metadata);
-  header["__metadata__"] = stamped;
-  uint64_t offset = 0;
-  for (const auto* tensor : order) {
-    check(!header.contains(tensor->name), path, ": tensor '", tensor->name, "' is to be written twice");
-    const uint64_t end = offset + tensor->data.size;
-    header[tensor->name] = {
-        {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-
+  const auto text = safetensors_header(order, stamped, path);
   AtomicFile file(path);
   uint8_t length[8];
   for (int i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(text.size() >> (8 * i));

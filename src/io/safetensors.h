@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@
 namespace asr {
 
 enum class Dtype { Bool, U8, I8, F8_E4M3, F8_E5M2, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, C64 };
-constexpr Dtype kLastDtype = Dtype::C64;
 
 const char* dtype_name(Dtype dtype);  // as the format spells it: "BF16"
 size_t dtype_bytes(Dtype dtype);
@@ -34,7 +32,6 @@ struct Safetensors {
   std::shared_ptr<MappedFile> file;             // null when parsed from memory
   std::map<std::string, std::string> metadata;  // the header's __metadata__
   std::vector<TensorView> tensors;              // in order of their data
-  std::vector<size_t> by_name;                  // their places, ascending by name
 
   const TensorView* find(const std::string& name) const;
   const TensorView& at(const std::string& name) const;  // missing: an error with the nearest name
@@ -43,9 +40,6 @@ struct Safetensors {
 // Parses bytes that stay owned by the caller; `path` only goes into messages.
 Safetensors parse_safetensors(ByteSpan bytes, const std::string& path);
 Safetensors read_safetensors(const std::string& path);
-
-// What the metadata says under a key, which must be there and be JSON.
-nlohmann::json metadata_json(const Safetensors& file, const std::string& key);
 
 // A model folder or file: `model.safetensors.index.json` with its shards, a single .safetensors file, or
 // a folder that holds either. Every tensor of every shard, each name once.

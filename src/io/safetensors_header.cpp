@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxRank = 16;
+constexpr int kLastDtype = static_cast<int>(Dtype::C64);
 constexpr int kDeepestHeader = 4;  // the header, a tensor, its shape; one more for keys that are not ours
 
 class HeaderReader final : public nlohmann::json_sax<json> {
@@ -156,8 +157,8 @@ void HeaderReader::finish_tensor() {
   if (offsets_.size() != 2) refuse("needs two data_offsets");
   TensorView view;
   int type = 0;
-  while (type <= static_cast<int>(kLastDtype) && dtype_ != dtype_name(static_cast<Dtype>(type))) ++type;
-  if (type > static_cast<int>(kLastDtype)) refuse("has unknown dtype '", printable(dtype_), "'");
+  while (type <= kLastDtype && dtype_ != dtype_name(static_cast<Dtype>(type))) ++type;
+  if (type > kLastDtype) refuse("has unknown dtype '", printable(dtype_), "'");
   view.dtype = static_cast<Dtype>(type);
   // The product of the sizes that are not 0, so that an empty tensor's are checked too.
   auto bytes = static_cast<int64_t>(dtype_bytes(view.dtype));
@@ -185,6 +186,23 @@ void read_safetensors_header(std::string_view header, ByteSpan data, Safetensors
   check(header.find('\0') == std::string_view::npos, out.path,
         ": header is not valid JSON: a zero byte; is this a safetensors file?");
   json::sax_parse(header.data(), header.data() + header.size(), &reader);
+}
+
+std::string safetensors_header(const std::vector<const TensorView*>& tensors,
+                               const std::map<std::string, std::string>& metadata, const std::string& path) {
+  auto header = nlohmann::json::object();
+  header["__metadata__"] = metadata;
+  uint64_t offset = 0;
+  for (const auto* tensor : tensors) {
+    check(!header.contains(tensor->name), path, ": tensor '", tensor->name, "' is to be written twice");
+    const uint64_t end = offset + tensor->data.size;
+    header[tensor->name] = {
+        {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
 }
 
 }  // namespace asr

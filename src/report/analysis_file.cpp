@@ -8,6 +8,7 @@
 #include "io/analysis_file.h"
 #include "io/number_table.h"
 #include "io/safetensors.h"
+#include "io/safetensors_metadata.h"
 #include "report/run_files.h"
 
 namespace asr {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/safetensors_metadata.h"
 #include "tensor/tensor_io.h"
 
 namespace asr {

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "io/safetensors_metadata.h"
 
 namespace asr {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "io/safetensors.h"
+#include "io/safetensors_metadata.h"
 #include "nn/model_config.h"
 
 namespace asr {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "io/safetensors_metadata.h"
 #include "tests/support/files.h"
 
 namespace asr {

@@ -82,6 +82,8 @@ PixelTable::PixelTable(const ProcessorConfig& config) {
     for (int byte = 0; byte < 256; ++byte) {
       const auto value = static_cast<float>(byte);
       values[c][byte] = normalize ? (value - shift) / scale : value * static_cast<float>(factor);
+      check(std::isfinite(values[c][byte]), config.path,
+            ": 'rescale_factor', 'image_mean' and 'image_std' make pixels that are no finite numbers");
     }
   }
 }

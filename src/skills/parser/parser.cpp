@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "io/safetensors_metadata.h"
 #include "nn/attention.h"
 #include "skills/rules.h"
 #include "skills/taxonomy.h"
@@ -196,7 +197,7 @@ void SkillParser::save(const std::string& path, const std::map<std::string, std:
   OptionTable table;
   table.add("parser", options);
   auto metadata = notes;
-  metadata["asr_parser"] = "1";
+  metadata.insert_or_assign("asr_parser", "1");
   metadata["options"] = table.manifest().dump();
   metadata["skills"] = json(skills_).dump();
   metadata["vocabulary"] = json(vocabulary_.words()).dump(-1, ' ', false, json::error_handler_t::replace);
