@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "base/error.h"
@@ -108,18 +107,36 @@ void sync_to_disk(const std::string& path) {
 }
 
 std::string read_file(const std::string& path, size_t limit) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not block
+  const int opened = errno;
+  check(descriptor >= 0, path, ": ", std::strerror(opened));
+  struct Closer {
+    int descriptor;
+    ~Closer() { close(descriptor); }
+  } const closer{descriptor};
   struct stat info;
-  const bool found = stat(path.c_str(), &info) == 0;  // before the message reads errno
+  const bool found = fstat(descriptor, &info) == 0;  // before the message reads errno
   check(found, path, ": ", std::strerror(errno));
   check(!S_ISDIR(info.st_mode), path, ": is a folder, not a file");
   check(S_ISREG(info.st_mode), path, ": is not a regular file");
-  check(static_cast<size_t>(info.st_size) <= limit, path, ": is ", info.st_size, " bytes, more than the ", limit,
-        " expected here");
-  std::ifstream in(path, std::ios::binary);
-  check(in.good(), path, ": cannot be opened; check its permissions");
   std::string content;
-  content.assign(std::istreambuf_iterator<char>(in), {});
-  check(!in.bad(), path, ": cannot be read");
+  const auto check_size = [&](size_t size) {
+    check(size <= limit, path, ": is ", size, " bytes, more than the ", limit, " expected here");
+  };
+  check_size(static_cast<size_t>(info.st_size));
+  content.resize(static_cast<size_t>(info.st_size) + 1);  // one more, to meet the end
+  size_t size = 0;
+  while (true) {
+    const ssize_t got = read(descriptor, content.data() + size, content.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    const int reason = errno;
+    check(got >= 0, path, ": cannot be read: ", std::strerror(reason));
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+    check_size(size);  // it may grow, and some files of the system do not say their size
+    if (size == content.size()) content.resize(2 * size);
+  }
+  content.resize(size);
   return content;
 }
 

@@ -25,6 +25,11 @@ std::vector<std::string> list_folder(const std::string& path) {
 void make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
+  // A place that cannot be one is the user's to change; a full disk is not.
+  check(error != std::errc::permission_denied && error != std::errc::not_a_directory &&
+            error != std::errc::too_many_symbolic_link_levels && error != std::errc::filename_too_long &&
+            error != std::errc::read_only_file_system && error != std::errc::file_exists,
+        path, ": cannot be created: ", error.message(), "; choose another place");
   if (error) fail_system(path, ": cannot be created: ", error.message());
 }
 

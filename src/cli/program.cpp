@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
@@ -95,6 +96,10 @@ int program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::cerr << "asr: out of memory\n";
     return 1;
+  } catch (const std::filesystem::filesystem_error& error) {  // a link to itself, a folder that cannot be read
+    const bool full = error.code() == std::errc::no_space_on_device || error.code() == std::errc::not_enough_memory;
+    std::cerr << "asr: " << printable(error.path1().string(), 1000) << ": " << error.code().message() << "\n";
+    return full ? 1 : 2;
   } catch (const std::exception& error) {
     std::cerr << "asr: internal error: " << printable(first_line(error.what()), 300) << "\n";
     return 1;
