@@ -16,20 +16,9 @@
 #include "methods/long_pass.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
+#include "train/task_order.h"
 
 namespace asr {
-
-namespace {
-
-// The stream's own order first, then random ones: the same for every method and seed.
-std::vector<size_t> task_order(size_t tasks, int64_t order) {
-  std::vector<size_t> out(tasks);
-  for (size_t i = 0; i < tasks; ++i) out[i] = i;
-  if (order > 0) Random({0x07de7, static_cast<uint64_t>(order)}).shuffle(out);
-  return out;
-}
-
-}  // namespace
 
 Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data, const Team& team)
     : config_(config), key_(key), model_(model), data_(data), team_(team) {

@@ -72,25 +72,6 @@ TEST_P(EveryMethod, KeepsWhatItDeclares) {
   }
 }
 
-TEST(Audit, FindsASampleUnderAnInnocentName) {
-  TemporaryFolder folder;
-  write_small_model(folder / "model");
-  const auto run = run_small(small_run(folder / "model", folder / "out", "ewc"))[0];
-  auto checkpoint = load_latest_checkpoint(run + "/checkpoints");
-  StreamOptions options;
-  options.train = 24, options.val = 8, options.image_size = 32, options.tasks = 3;
-  const auto sample = make_stream(options)->sample(1, DataSplit::train, 5);
-  auto bytes = at::empty({static_cast<int64_t>(sample.pixels.size())}, at::kByte);
-  std::copy(sample.pixels.begin(), sample.pixels.end(), bytes.data_ptr<uint8_t>());
-  checkpoint->tensors.emplace_back("method.ewc.momentum", bytes);
-  checkpoint->state["kept"]["method.ewc.momentum"] = "statistics";
-  checkpoint->state["global_step"] = 1000;
-  save_checkpoint(run + "/checkpoints", *checkpoint, 2);
-  const auto audit = audit_run(run, 24);
-  ASSERT_EQ(audit.violations.size(), 1u);
-  EXPECT_CONTAINS(audit.violations[0], "method.ewc.momentum contains the image of world-10/color/train/5");
-}
-
 TEST(Runs, JointIsOneStageAndHasTheLastRow) {
   TemporaryFolder folder;
   write_small_model(folder / "model");

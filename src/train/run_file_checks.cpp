@@ -1,0 +1,348 @@
+// One function a kind of file in a run's folder. The members of JSON files stand here once, as JSON.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "io/csv.h"
+#include "io/resample.h"
+#include "io/safetensors_metadata.h"
+#include "skills/taxonomy.h"
+#include "tensor/tensor_io.h"
+#include "train/run_checks.h"
+
+namespace asr {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kWidest = 1 << 16;  // of an embedding; the model's own width is below
+constexpr int64_t kAnswerBytes = 64;  // a token of an answer has at most
+constexpr int64_t kTokensAWord = 4;   // of a large vocabulary
+
+json shape_of(const char* text) {
+  return parse_json(text, "declared members");
+}
+
+const json& log_shape() {
+  static const json shape = shape_of(R"({
+    "current_steps": "number", "total_steps": "number", "loss": "number", "lr": "number", "epoch": "number",
+    "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
+    "grad_norm": "number", "group": "text", "<term>": "number",
+    "scores": ["number"], "skill_accuracy": {"<skill>": "number"}, "skill_forgetting": {"<skill>": "number"},
+    "skill_drift": {"<skill>": "number"}, "parts": {"<part>": {"accuracy": "number", "samples": "number"}}})");
+  return shape;
+}
+
+const json& metrics_shape() {
+  static const json shape = shape_of(R"({
+    "label": "text", "method": "text", "seed": "number", "order": "number", "stream": "text", "backbone": "text",
+    "replay_free": "flag", "tasks": ["task"], "complete": "flag",
+    "scores": {"zero_shot": "number", "AP": "number", "AF": "number", "AF_vqacl": "number", "Last": "number",
+               "Avg": "number", "BWT": "number", "MFT": "number"},
+    "cost": {"step_ms": "number", "steps": "number", "train_seconds": "number", "finish_seconds": "number",
+             "eval_seconds": "number", "processes": "number", "stored_bytes": "number",
+             "adapter_parameters": "number"},
+    "skills": [{"name": "skill", "index": "number", "accuracy": ["number"], "forgetting_best": "number",
+                "forgetting_cumulative": "number"}]})");
+  return shape;
+}
+
+const json& state_shape() {  // "config" and "kept" are compared with what the run's options give
+  static const json shape = shape_of(R"({
+    "global_step": "number", "stage": "number", "step": "number", "trained": "flag", "train_seconds": "number",
+    "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
+    "skills": {"<skill>": ["number"]}, "log_bytes": "number", "method": "text", "seed": "number", "order": "number",
+    "config": "anything", "kept": "anything"})");
+  return shape;
+}
+
+const json& adapter_config_shape() {
+  static const json shape = shape_of(R"({
+    "peft_type": "text", "task_type": "text", "base_model_name_or_path": "text", "r": "number",
+    "lora_alpha": "number", "lora_dropout": "number", "target_modules": ["text"], "bias": "text",
+    "modules_to_save": "number", "inference_mode": "flag", "fan_in_fan_out": "flag", "use_rslora": "flag",
+    "use_dora": "flag", "init_lora_weights": "flag", "rank_pattern": {}, "alpha_pattern": {}})");
+  return shape;
+}
+
+const json& prediction_shape() {  // texts are compared with the validation sample's
+  static const json shape = shape_of(R"({
+    "question_id": "anything", "text": "anything", "answer": "anything", "score": "number", "skill": "anything",
+    "question": "anything", "references": "anything", "type": "anything", "part": "anything"})");
+  return shape;
+}
+
+// Tensors of stages/AA/analysis.safetensors; the pictures are compared with those of the validation set.
+std::vector<StateShape> analysis_shapes(const RunFacts& facts) {
+  constexpr auto kind = StateKind::statistics;
+  const auto tasks = static_cast<int64_t>(facts.stream->tasks().size());
+  const int64_t n = facts.sizes.prototypes, d = facts.sizes.descriptor, m = facts.sizes.angular;
+  const int64_t samples = facts.config.run.analysis_samples * tasks, pictures = facts.config.run.overlays;
+  const int64_t radial = facts.config.options.spectral.radial_bins;
+  return {{"skill", kind, {n}},
+          {"count", kind, {n}},
+          {"accuracy", kind, {n}},
+          {"mean", kind, {n, d}},
+          {"variance", kind, {n, d}},
+          {"radial", kind, {n, radial}},
+          {"angular", kind, {n, m}},
+          {"entropy", kind, {n}},
+          {"embedding", kind, {n, kWidest}},
+          {"sample.skill", kind, {samples}},
+          {"sample.task", kind, {samples}},
+          {"sample.correct", kind, {samples}},
+          {"sample.distance", kind, {samples}},
+          {"sample.descriptor", kind, {samples, d}},
+          {"overlay.image", kind, {pictures, kWidest, kWidest, 3}},
+          {"overlay.map", kind, {pictures, kWidest, kWidest}}};
+}
+
+int64_t longest_answer(const RunFacts& facts, size_t task) {
+  return kAnswerBytes * kTokensAWord * facts.stream->tasks()[task].answer_tokens;
+}
+
+// The digits after a mark in a file's name: "stage-03-task-01.jsonl".
+int64_t number_after(const std::string& name, const std::string& mark) {
+  const size_t at = name.rfind(mark);
+  int64_t out = 0;
+  size_t end = at == std::string::npos ? name.size() : at + mark.size();
+  for (; end < name.size() && is_digit(name[end]); ++end) out = out * 10 + (name[end] - '0');
+  return out;
+}
+
+void check_state(RunChecks& checks, const std::string& name, const json& state) {
+  checks.match(state, state_shape(), name);
+  const JsonFields fields(state, name);
+  if (fields.at("config") != checks.facts.config.manifest())
+    checks.violation(name + ": 'config' holds more than the run's options");
+  for (const auto& [key, kind] : fields.at("kept").items()) {
+    const auto declared =
+        std::find_if(checks.facts.kept.begin(), checks.facts.kept.end(), [&key = key](const StateShape& shape) {
+          const auto stem = shape.name.substr(0, shape.name.size() - 1);
+          return shape.name == key || (ends_with(shape.name, "*") && key.rfind(stem, 0) == 0);
+        });
+    if (declared == checks.facts.kept.end() || kind != name_of(declared->kind))
+      checks.violation(cat(name, ": keeps '", printable(key), "' as ", printable(kind.dump(), 40),
+                           ", which its method does not declare"));
+  }
+}
+
+}  // namespace
+
+void check_config(RunChecks& checks, const std::string& name) {
+  const auto content = read_file(checks.path_of(name), 1 << 20);
+  checks.text(name, "settings", content);
+  const auto config = resolve_run(parse_yaml_options(content, name));
+  if (yaml_text(config.manifest()) != content) checks.violation(name + ": is not written as the program writes it");
+}
+
+void check_log(RunChecks& checks, const std::string& name) {
+  const auto path = checks.path_of(name);
+  const auto content = read_file(path);
+  checks.text(name, "log", content);
+  std::string written;
+  for_each_json_line(path, [&](const json& line, const std::string& place) {
+    written += line.dump() + "\n";
+    checks.match(line, log_shape(), place);
+  });
+  if (written != content) checks.violation(name + ": is not written as the program writes it");
+}
+
+void check_metrics(RunChecks& checks, const std::string& name) {
+  checks.json_file(name, metrics_shape(), 1);
+}
+
+void check_matrix(RunChecks& checks, const std::string& name) {
+  const auto content = read_file(checks.path_of(name), size_t(64) << 20);
+  checks.text(name, "scores", content);
+  size_t line = 1;
+  for (size_t begin = 0; begin < content.size(); ++line) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const auto cells = split_csv_line(content.substr(begin, end - begin), cat(name, ":", line));
+    begin = end + 1;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      double value = 0;
+      const bool title = line == 1 && (i == 0 ? cells[i] == "stage" : checks.facts.names.tasks.count(cells[i]) > 0);
+      const bool number = line > 1 && cells[i].size() <= 24 && (cells[i].empty() || parse_double(cells[i], value));
+      if (!title && !number)
+        checks.violation(cat(name, ":", line, ": cell '", printable(cells[i]), "' is no score of this run"));
+    }
+  }
+}
+
+void check_memory(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"asr_memory", "options", "skills", "stages"});
+  checks.metadata(file, "asr_memory", "1");
+  checks.metadata(file, "options", checks.facts.config.options.manifest().dump());
+  checks.metadata(file, "skills", json(skill_names()).dump());
+  const auto& tasks = checks.facts.stream->tasks();
+  const json stages = metadata_json(file, "stages");
+  const bool counted = stages.is_number_unsigned() && stages.get<uint64_t>() <= tasks.size();
+  if (!counted) checks.violation(name + ": metadata 'stages' is no number of stages");
+  auto shapes = checks.facts.memory;
+  for (auto& shape : shapes)
+    if (shape.name == "map") shape.most = {shape.most[0], shape.most[1], shape.most[1]};  // a picture a prototype
+  for (const auto& view : file.tensors) checks.tensor(file, view, shapes, "", "prototypes");
+}
+
+void check_adapter_config(RunChecks& checks, const std::string& name) {
+  checks.json_file(name, adapter_config_shape(), 2);
+}
+
+namespace {
+
+std::vector<StateShape> adapter_shapes(const RunFacts& facts) {
+  std::vector<StateShape> out;
+  for (const auto& [name, shape] : facts.adapter) out.push_back({name, StateKind::statistics, shape});
+  return out;
+}
+
+}  // namespace
+
+void check_adapter(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"format"});
+  checks.metadata(file, "format", "pt");
+  for (const auto& view : file.tensors)
+    checks.tensor(file, view, adapter_shapes(checks.facts), "base_model.model.", "weights");
+}
+
+void check_kept_list(RunChecks& checks, const std::string& name) {
+  static const json shape = shape_of(R"({"stage": "number", "items": [
+    {"name": "text", "kind": "text", "shape": ["number"], "bytes": "number", "sha256": "hash"}]})");
+  checks.json_file(name, shape, 1);
+}
+
+void check_trainer_state(RunChecks& checks, const std::string& name) {
+  check_state(checks, name, checks.json_file(name, state_shape(), 1));
+}
+
+void check_checkpoint(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"state"});
+  const json state = metadata_json(file, "state");
+  checks.metadata(file, "state", state.dump());
+  checks.text(name + " (state)", "settings", file.metadata.at("state"));
+  check_state(checks, name, state);
+  const auto& facts = checks.facts;
+  const auto& kept = state.at("kept");
+  const std::vector<StateShape> moments = {{"first", StateKind::statistics, {facts.sizes.parameters}},
+                                           {"second", StateKind::statistics, {facts.sizes.parameters}}};
+  for (const auto& view : file.tensors) {
+    if (view.name.rfind("adapter.", 0) == 0)
+      checks.tensor(file, view, adapter_shapes(facts), "adapter.", "weights");
+    else if (view.name.rfind("optimizer.", 0) == 0)
+      checks.tensor(file, view, moments, "optimizer.", "optimizer");
+    else if (view.name.rfind("analysis.", 0) == 0)
+      checks.tensor(file, view, facts.memory, "analysis.", "analysis");
+    else
+      checks.tensor(file, view, facts.kept, "",
+                    kept.contains(view.name) ? kept[view.name].get<std::string>() : "undeclared");
+  }
+}
+
+void check_predictions(RunChecks& checks, const std::string& name) {
+  const auto& facts = checks.facts;
+  const auto position = static_cast<size_t>(number_after(name, "-task-"));
+  if (position < 1 || position > facts.order.size()) return checks.violation(name + ": is of no task of the stream");
+  const size_t task = facts.order[position - 1];
+  const bool novel = name.find("/novel-") != std::string::npos;
+  const auto split = novel ? DataSplit::novel : facts.config.run.scored_split();
+  const int64_t count = facts.stream->size(task, split);
+  const int64_t longest = longest_answer(facts, task);
+  std::string written, answers;
+  int64_t index = 0;
+  for_each_json_line(checks.path_of(name), [&](const json& line, const std::string& place) {
+    written += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    checks.match(line, prediction_shape(), place);
+    if (index >= count) return checks.violation(place + ": there are more lines than validation samples");
+    const auto sample = facts.stream->text(task, split, index++);
+    json expected = {
+        {"question_id", sample.id}, {"answer", sample.answer}, {"question", sample.question}, {"skill", sample.skill}};
+    if (sample.references.size() > 1) expected["references"] = sample.references;
+    if (!sample.type.empty()) expected["type"] = sample.type;
+    if (!sample.part.empty()) expected["part"] = sample.part;
+    for (const auto& [key, value] : line.items())
+      if (key != "text" && key != "score" && (!expected.contains(key) || expected[key] != value))
+        checks.violation(cat(place, ": '", printable(key), "' is not the validation sample's"));
+    const auto answer = JsonFields(line, place).text("text");
+    if (static_cast<int64_t>(answer.size()) > longest)
+      checks.violation(cat(place, ": an answer of ", answer.size(), " bytes, where ", longest, " can be given"));
+    answers += answer + "\n";
+  });
+  checks.text(name + " (answers)", "predictions", answers);
+  if (written != read_file(checks.path_of(name))) checks.violation(name + ": is not written as the program writes it");
+}
+
+namespace {
+
+// The picture as the analysis keeps it.
+Image8 shown_picture(const RunFacts& facts, size_t task, int64_t index, int64_t height, int64_t width) {
+  auto sample = facts.stream->sample(task, facts.config.run.scored_split(), index);
+  Image8 out{sample.height, sample.width, std::move(sample.pixels)};
+  if (out.height != height || out.width != width) out = resize(out, height, width, ResampleFilter::Bilinear);
+  return out;
+}
+
+// Overlays are the first samples of the tasks seen, so many of each: picture, question and answer are known.
+void check_overlays(RunChecks& checks, const Safetensors& file, const std::string& name) {
+  const auto& facts = checks.facts;
+  const json list = metadata_json(file, "overlay");
+  checks.metadata(file, "overlay", list.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (!list.is_array()) return checks.violation(name + ": metadata 'overlay' is no list");
+  const auto* images = file.find("overlay.image");
+  const bool right = (images ? images->shape.size() == 4 && images->shape[0] : 0) == static_cast<int64_t>(list.size());
+  if (!right) return checks.violation(name + ": 'overlay.image' and metadata 'overlay' differ in length");
+  std::map<std::string, int64_t> next;
+  std::string answers;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto place = cat(name, ": overlay ", i + 1);
+    checks.match(list[i],
+                 {{"task", "task"},
+                  {"question", "anything"},
+                  {"answer", "anything"},
+                  {"prediction", "anything"},
+                  {"functional", {"text"}}},
+                 place);
+    const JsonFields fields(list[i], place);
+    const auto title = fields.text("task");
+    size_t task = 0;
+    while (task < facts.stream->tasks().size() && facts.stream->tasks()[task].name != title) ++task;
+    if (task == facts.stream->tasks().size()) return;  // said above
+    const int64_t index = next[title]++;
+    const auto split = facts.config.run.scored_split();
+    if (index >= facts.stream->size(task, split)) return checks.violation(place + ": is no validation sample");
+    const auto sample = facts.stream->text(task, split, index);
+    if (fields.text("question") != sample.question || fields.text("answer") != sample.answer)
+      checks.violation(place + ": is not the validation sample's question and answer");
+    for (const auto& word : fields.texts("functional"))
+      if (sample.question.find(word) == std::string::npos)
+        checks.violation(cat(place, ": '", printable(word), "' is no word of its question"));
+    const auto answer = fields.text("prediction");
+    if (static_cast<int64_t>(answer.size()) > longest_answer(facts, task))
+      checks.violation(cat(place, ": an answer of ", answer.size(), " bytes"));
+    answers += answer + "\n";
+    const size_t bytes = images->data.size / list.size();
+    const auto picture = shown_picture(facts, task, index, images->shape[1], images->shape[2]);
+    const bool same =
+        picture.rgb.size() == bytes && std::memcmp(picture.rgb.data(), images->data.data + i * bytes, bytes) == 0;
+    if (!same) checks.violation(place + ": its picture is not the validation sample's");
+  }
+  checks.text(name + " (answers)", "analysis", answers);
+}
+
+}  // namespace
+
+void check_analysis(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"skill_names", "options", "overlay"});
+  checks.metadata(file, "skill_names", json(skill_names()).dump());
+  checks.metadata(file, "options", checks.facts.config.options.manifest().dump());
+  check_overlays(checks, file, name);
+  const auto shapes = analysis_shapes(checks.facts);
+  for (const auto& view : file.tensors)
+    if (view.name != "overlay.image") checks.tensor(file, view, shapes, "", "analysis");
+}
+
+}  // namespace asr

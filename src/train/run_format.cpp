@@ -1,0 +1,138 @@
+#include "train/run_format.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "nn/linear.h"
+#include "skills/taxonomy.h"
+#include "train/run_checks.h"
+#include "train/runner.h"
+#include "train/task_order.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KnownFile {
+  const char* pattern;  // a star stands for digits
+  void (*check)(RunChecks& checks, const std::string& path);
+};
+
+// One line a kind of file that a run writes.
+constexpr KnownFile known_files[] = {
+    {"config.yaml", check_config},
+    {"log.jsonl", check_log},
+    {"metrics.json", check_metrics},
+    {"matrix.csv", check_matrix},
+    {"matrix_novel.csv", check_matrix},
+    {"memory.safetensors", check_memory},
+    {"adapter/adapter_config.json", check_adapter_config},
+    {"adapter/adapter_model.safetensors", check_adapter},
+    {"stages/*/memory.safetensors", check_memory},
+    {"stages/*/analysis.safetensors", check_analysis},
+    {"stages/*/kept.json", check_kept_list},
+    {"predictions/stage-*-task-*.jsonl", check_predictions},
+    {"predictions/novel-stage-*-task-*.jsonl", check_predictions},
+    {"checkpoints/checkpoint-*/state.safetensors", check_checkpoint},
+    {"checkpoints/checkpoint-*/trainer_state.json", check_trainer_state},
+};
+constexpr const char* known_folders[] = {"adapter",     "stages",      "stages/*",
+                                         "predictions", "checkpoints", "checkpoints/checkpoint-*"};
+
+bool fits_pattern(const char* pattern, const char* name) {
+  for (; *pattern; ++pattern) {
+    if (*pattern != '*') {
+      if (*name++ != *pattern) return false;
+      continue;
+    }
+    if (!is_digit(*name)) return false;
+    while (is_digit(*name)) ++name;
+  }
+  return *name == '\0';
+}
+
+void add_adapter(RunFacts& facts) {
+  const auto& run = facts.config.run;
+  for (const auto& [name, tensor] : add_experts(facts.model->sites(), run.lora_rank, run.lora_alpha, 0)) {
+    facts.adapter[name] = tensor.sizes().vec();
+    facts.sizes.parameters += tensor.numel();
+  }
+  for (const auto& site : facts.model->sites()) site.linear->experts.clear();
+  if (run.head != Head::answers) return;
+  std::set<std::string> answers;
+  for (size_t task = 0; task < facts.stream->tasks().size(); ++task)
+    for (const auto split : {DataSplit::train, run.scored_split()})
+      for (int64_t i = 0; i < facts.stream->size(task, split); ++i)
+        answers.insert(facts.stream->text(task, split, i).answer);
+  const auto classes = static_cast<int64_t>(answers.size());
+  facts.adapter["answer_head.weight"] = {classes, facts.model->width()};
+  facts.sizes.parameters += classes * facts.model->width();
+}
+
+}  // namespace
+
+RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
+  const JsonFields fields(state, folder + ": the checkpoint's state");
+  RunFacts out;
+  out.folder = folder, out.method = fields.text("method");
+  fields.object("config");
+  // The manifest is nested; YAML text brings it back to assignments.
+  out.config = resolve_run(parse_yaml_options(yaml_text(fields.at("config")), folder + " (stored config)"));
+  const auto& run = out.config.run;
+  if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
+  out.stream = make_stream(run.stream);
+  out.model = load_backbone(find_model(run.model));
+  out.order = task_order(out.stream->tasks().size(), fields.integer("order"));
+  for (const auto& name : skill_names()) out.names.skills.insert(name);
+  for (const auto& task : out.stream->tasks()) out.names.tasks.insert(task.name);
+  const auto& spectral = out.config.options.spectral;
+  out.sizes.prototypes = static_cast<int64_t>(std::max(skill_names().size(), out.stream->tasks().size()));
+  out.sizes.descriptor = spectral.dim(), out.sizes.angular = spectral.angular_bins;
+  constexpr int64_t kLargestMap = 1 << 12;  // cells
+  out.sizes.map = out.config.options.asr.spectrum == Spectrum::raw ? kLargestMap : 0;
+  add_adapter(out);
+  out.memory = memory_shapes(out.sizes);
+  const auto parts = method_parts(out.method);
+  const auto methods = make_methods(out.method, out.config.method_assignments);
+  for (size_t i = 0; i < methods.size(); ++i) {
+    out.replay_free = out.replay_free && methods[i]->keeps() == Keeps::statistics;
+    for (auto& shape : state_shapes(parts[i], out.sizes)) {
+      shape.name = "method." + parts[i] + "." + shape.name;
+      out.kept.push_back(std::move(shape));
+    }
+  }
+  return out;
+}
+
+FolderFindings check_folder(const RunFacts& facts, const SampleSearch& search) {
+  FolderFindings out;
+  RunChecks checks(facts, search, out);
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(facts.folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto name = fs::path(entry->path()).lexically_relative(facts.folder).string();
+    const auto fits = [&](const char* pattern) { return fits_pattern(pattern, name.c_str()); };
+    const bool link = entry->is_symlink(error), folder = !link && entry->is_directory(error);
+    if (folder && std::any_of(std::begin(known_folders), std::end(known_folders), fits)) continue;
+    const auto known = std::find_if(std::begin(known_files), std::end(known_files),
+                                    [&](const KnownFile& file) { return fits(file.pattern); });
+    if (link || folder || known == std::end(known_files) || !entry->is_regular_file(error)) {
+      out.violations.push_back(cat(printable(name, 200), ": is no file that a run writes"));
+      continue;
+    }
+    ++out.files, out.bytes += static_cast<int64_t>(entry->file_size(error));
+    try {
+      known->check(checks, name);
+    } catch (const Error& problem) {  // damaged, or in another form: what it holds is not known
+      out.violations.push_back(problem.what());
+    }
+  }
+  check(!error, facts.folder, ": cannot be listed: ", error.message());
+  return out;
+}
+
+}  // namespace asr
