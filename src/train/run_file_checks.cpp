@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "io/analysis_file.h"
 #include "io/csv.h"
 #include "io/resample.h"
 #include "io/safetensors_metadata.h"
@@ -33,6 +34,7 @@ const json& log_shape() {
     "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
     "grad_norm": "number", "group": "text", "<term>": "number",
     "scores": ["number"], "skill_accuracy": {"<skill>": "number"}, "skill_forgetting": {"<skill>": "number"},
+    "skill_forgetting_step": {"<skill>": "number"},
     "skill_drift": {"<skill>": "number"}, "parts": {"<part>": {"accuracy": "number", "samples": "number"}}})");
   return shape;
 }
@@ -47,6 +49,7 @@ const json& metrics_shape() {
              "eval_seconds": "number", "processes": "number", "stored_bytes": "number",
              "adapter_parameters": "number"},
     "skills": [{"name": "skill", "index": "number", "accuracy": ["number"], "forgetting_best": "number",
+                "forgetting_step": "number",
                 "forgetting_cumulative": "number"}]})");
   return shape;
 }
@@ -80,11 +83,14 @@ const json& prediction_shape() {  // texts are compared with the validation samp
 std::vector<StateShape> analysis_shapes(const RunFacts& facts) {
   constexpr auto kind = StateKind::statistics;
   const auto tasks = static_cast<int64_t>(facts.stream->tasks().size());
-  const int64_t n = facts.sizes.prototypes, d = facts.sizes.descriptor, m = facts.sizes.angular;
+  const int64_t n = static_cast<int64_t>(facts.names.skills.size()) * tasks;  // a row for a skill and a task
+  const int64_t d = facts.sizes.descriptor, m = facts.sizes.angular;
   const int64_t samples = facts.config.run.analysis_samples * tasks, pictures = facts.config.run.overlays;
   const int64_t radial = facts.config.options.spectral.radial_bins;
   return {{"skill", kind, {n}},
+          {"task", kind, {n}},
           {"count", kind, {n}},
+          {"scored", kind, {n}},
           {"accuracy", kind, {n}},
           {"mean", kind, {n, d}},
           {"variance", kind, {n, d}},
@@ -336,8 +342,18 @@ void check_overlays(RunChecks& checks, const Safetensors& file, const std::strin
 }  // namespace
 
 void check_analysis(RunChecks& checks, const std::string& name) {
-  const auto file = checks.tensor_file(name, {"skill_names", "options", "overlay"});
+  const auto& facts = checks.facts;
+  const auto file =
+      checks.tensor_file(name, {"asr_analysis", "skill_names", "task_names", "task_samples", "options", "overlay"});
+  checks.metadata(file, "asr_analysis", kAnalysisFormat);
   checks.metadata(file, "skill_names", json(skill_names()).dump());
+  const auto hashes = metadata_json(file, "task_samples"), names = metadata_json(file, "task_names");
+  checks.match(hashes, {"hash"}, name + ": metadata 'task_samples'");
+  checks.match(names, {"task"}, name + ": metadata 'task_names'");
+  const auto tasks = facts.stream->tasks().size();
+  if (hashes.size() > tasks || names.size() > tasks) checks.violation(name + ": names more tasks than there are");
+  checks.metadata(file, "task_samples", hashes.dump());
+  checks.metadata(file, "task_names", names.dump(-1, ' ', false, json::error_handler_t::replace));
   checks.metadata(file, "options", checks.facts.config.options.manifest().dump());
   check_overlays(checks, file, name);
   const auto shapes = analysis_shapes(checks.facts);

@@ -197,7 +197,7 @@ void SkillParser::save(const std::string& path, const std::map<std::string, std:
   OptionTable table;
   table.add("parser", options);
   auto metadata = notes;
-  metadata.insert_or_assign("asr_parser", "1");
+  metadata["asr_parser"] = json(1).dump();
   metadata["options"] = table.manifest().dump();
   metadata["skills"] = json(skills_).dump();
   metadata["vocabulary"] = json(vocabulary_.words()).dump(-1, ' ', false, json::error_handler_t::replace);
