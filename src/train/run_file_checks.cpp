@@ -42,9 +42,11 @@ const json& log_shape() {
 const json& metrics_shape() {
   static const json shape = shape_of(R"({
     "label": "text", "method": "text", "seed": "number", "order": "number", "stream": "text", "backbone": "text",
+    "held_out": "text",
     "replay_free": "flag", "tasks": ["task"], "complete": "flag",
     "scores": {"zero_shot": "number", "AP": "number", "AF": "number", "AF_vqacl": "number", "Last": "number",
-               "Avg": "number", "BWT": "number", "MFT": "number"},
+               "Avg": "number", "BWT": "number", "MFT": "number", "AP_novel": "number", "AF_novel": "number",
+               "AF_novel_vqacl": "number"},
     "cost": {"step_ms": "number", "steps": "number", "train_seconds": "number", "finish_seconds": "number",
              "eval_seconds": "number", "processes": "number", "stored_bytes": "number",
              "adapter_parameters": "number"},
