@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "tensor/tensor_io.h"
 #include "tests/train/run_support.h"
 
 namespace asr {
