@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -37,8 +38,9 @@ StageSamples read_samples(const std::string& path, int64_t stage) {
   out.stage = stage;
   out.file = read_analysis_file(path);
   check(!out.file.options.empty(), path, ": metadata 'options' is missing; is this a run's analysis file?");
-  out.options = resolve_options(
-      "sound", manifest_assignments(json::parse(out.file.options, nullptr, false), path + " (metadata 'options')"));
+  out.options =
+      resolve_options("sound", manifest_assignments(parse_json(out.file.options, path + ": metadata 'options'"),
+                                                    path + " (metadata 'options')"));
   const auto& samples = out.file.samples;
   check(!samples.descriptor.empty() && samples.correct.size() == samples.descriptor.size(), path,
         ": no samples with 'sample.descriptor' and 'sample.correct'; the theorem is checked on single samples");
