@@ -188,7 +188,7 @@ std::string text_tables(const Comparison& comparison) {
   std::string out;
   for (const auto& table : comparison.tables) {
     const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
-    out += cat(out.empty() ? "" : "\n", printable(scores.caption, 78), "\n\n", text_grid(scores));
+    out += cat(out.empty() ? "" : "\n", printable(scores.caption, 120), "\n\n", text_grid(scores));
     if (!differences.rows.empty()) out += cat("\n", differences.caption, "\n\n", text_grid(differences));
     out += "\n";
     for (const auto& note : footnotes(comparison, table)) out += wrapped(note);
