@@ -64,6 +64,15 @@ Batch pack_rows(const SampleSet& set, const std::vector<int64_t>& index, std::op
   return set.packer->pack(items);
 }
 
+Batch read_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
+  try {
+    auto ready = set.prefetched ? set.prefetched->take({index, augment}) : std::nullopt;
+    return ready ? std::move(*ready) : pack_rows(set, index, augment);
+  } catch (const Error& error) {
+    throw UnreadableSample(error);
+  }
+}
+
 }  // namespace
 
 Image8 SampleSet::picture(int64_t i) const {
@@ -107,8 +116,7 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
 }
 
 Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
-  auto ready = set.prefetched ? set.prefetched->take({index, augment}) : std::nullopt;
-  auto batch = to_device(ready ? std::move(*ready) : pack_rows(set, index, augment), set.packer->device());
+  auto batch = to_device(read_rows(set, index, augment), set.packer->device());
   const auto rows = torch::tensor(index, at::kLong);
   const auto whole = [&](const torch::Tensor& t) {
     return t.defined() ? t.index_select(0, rows.to(t.device())).to(set.packer->device()) : t;

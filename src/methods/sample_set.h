@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backbones/backbone.h"
+#include "base/error.h"
 #include "methods/team.h"
 #include "streams/stream.h"
 
@@ -21,6 +22,11 @@ struct SampleText {
   std::string id, question, answer, skill;
   std::vector<std::string> references;
   std::string type = {}, part = {};  // as in StreamSample
+};
+
+// A sample that was there when the stream was opened and cannot be read now.
+struct UnreadableSample : Error {
+  explicit UnreadableSample(const Error& error) : Error(error.what(), error.status) {}
 };
 
 struct QuestionAnalyser;

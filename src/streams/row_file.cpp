@@ -97,6 +97,7 @@ void RowFile::scan_list(size_t at, const RecordUse& use) const {
 }
 
 std::string RowFile::record_text(const RowSpot& spot) const {
+  file_->check_whole();
   const auto all = bytes();
   const auto* begin = reinterpret_cast<const char*>(all.data) + spot.begin;
   if (list_) return {begin, reinterpret_cast<const char*>(all.data) + object_end(all, spot.begin)};
