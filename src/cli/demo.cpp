@@ -61,6 +61,7 @@ void demo(const Arguments& arguments, const Common& common) {
     std::cout << "Ten question types, learnt one after the other by a small vision-language model that ships with the\n"
                  "program; after every stage it is asked about all types so far. Four methods, one after the other.\n"
               << std::flush;
+  request.announce = true;
   const auto folders = run_all(request);
   const auto set = load_runs({arguments.out});
   const auto comparison = compare_runs(set, {});

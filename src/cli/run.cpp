@@ -82,6 +82,7 @@ void run(const Arguments& arguments, const Common& common) {
     return;
   }
   together.join(arguments, request.config.run, request);
+  request.announce = true;
   const auto folders = run_all(request);
   if (together.team && !together.team->leads()) return;
   write_summary(request.config.run.output_dir);

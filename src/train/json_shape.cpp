@@ -10,9 +10,18 @@ using nlohmann::json;
 
 constexpr size_t kLongestText = 400;
 
+// "2026-01-31T12:00:00Z"
+bool fits_time(const std::string& text) {
+  const std::string form = "0000-00-00T00:00:00Z";
+  bool fits = text.size() == form.size();
+  for (size_t i = 0; fits && i < form.size(); ++i) fits = form[i] == '0' ? is_digit(text[i]) : text[i] == form[i];
+  return fits;
+}
+
 bool is_of_kind(const std::string& text, const std::string& kind, const JsonNames& names) {
   static const std::set<std::string> parts = {"head", "medium", "tail", "unseen"};
   if (kind == "text") return text.size() <= kLongestText;
+  if (kind == "time") return fits_time(text);
   if (kind == "skill") return names.skills.count(text) > 0;
   if (kind == "task") return names.tasks.count(text) > 0;
   if (kind == "part") return parts.count(text) > 0;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "backbones/tiny.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
@@ -119,7 +120,10 @@ json pretrain(const PretrainOptions& options) {
   std::vector<torch::Tensor> weights;
   for (auto& [name, weight] : model->named_weights()) weights.push_back(weight.requires_grad_());
   std::ofstream log(options.log.empty() ? options.out + ".log.jsonl" : options.log);
-  const auto write = [&](const json& line) { log << line.dump() << std::endl; };
+  const auto write = [&](json line) {
+    line["time"] = utc_time();
+    log << line.dump() << std::endl;
+  };
 
   Progress drawing("draw samples", options.pool);
   SampleSet pool;

@@ -34,6 +34,7 @@ class RunChecks {
 
 void check_config(RunChecks& checks, const std::string& name);
 void check_log(RunChecks& checks, const std::string& name);
+void check_events(RunChecks& checks, const std::string& name);
 void check_metrics(RunChecks& checks, const std::string& name);
 void check_matrix(RunChecks& checks, const std::string& name);
 void check_memory(RunChecks& checks, const std::string& name);

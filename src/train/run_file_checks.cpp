@@ -13,6 +13,7 @@
 #include "io/safetensors_metadata.h"
 #include "skills/taxonomy.h"
 #include "tensor/tensor_io.h"
+#include "train/event_log.h"
 #include "train/run_checks.h"
 
 namespace asr {
@@ -32,8 +33,8 @@ const json& log_shape() {
   static const json shape = shape_of(R"({
     "current_steps": "number", "total_steps": "number", "loss": "number", "lr": "number", "epoch": "number",
     "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
-    "grad_norm": "number", "group": "text", "<term>": "number",
-    "scores": ["number"], "skill_accuracy": {"<skill>": "number"}, "skill_forgetting": {"<skill>": "number"},
+    "grad_norm": "number", "group": "text", "<term>": "number", "time": "time",
+    "scores": ["number"], "AP": "number", "skill_accuracy": {"<skill>": "number"}, "skill_forgetting": {"<skill>": "number"},
     "skill_forgetting_step": {"<skill>": "number"},
     "skill_drift": {"<skill>": "number"}, "parts": {"<part>": {"accuracy": "number", "samples": "number"}}})");
   return shape;
@@ -158,6 +159,19 @@ void check_log(RunChecks& checks, const std::string& name) {
     checks.match(line, log_shape(), place);
   });
   if (written != content) checks.violation(name + ": is not written as the program writes it");
+}
+
+// Nothing but the numbers of the log: "events.out.tfevents.SECONDS.PROCESS.0".
+void check_events(RunChecks& checks, const std::string& name) {
+  const auto content = read_file(checks.path_of(name));
+  checks.text(name, "log", content);
+  std::vector<std::string> tasks;
+  for (const size_t task : checks.facts.order) tasks.push_back(checks.facts.stream->tasks()[task].name);
+  constexpr size_t kBeforeSeconds = std::string_view("events.out.tfevents.").size();
+  int64_t begun = 0;
+  parse_int(name.substr(kBeforeSeconds, name.find('.', kBeforeSeconds) - kBeforeSeconds), begun);
+  if (content != event_file_of(read_file(checks.path_of("log.jsonl")), tasks, begun))
+    checks.violation(name + ": is not what log.jsonl gives");
 }
 
 void check_metrics(RunChecks& checks, const std::string& name) {

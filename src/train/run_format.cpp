@@ -26,6 +26,7 @@ struct KnownFile {
 constexpr KnownFile known_files[] = {
     {"config.yaml", check_config},
     {"log.jsonl", check_log},
+    {"events.out.tfevents.*.*.0", check_events},
     {"metrics.json", check_metrics},
     {"matrix.csv", check_matrix},
     {"matrix_novel.csv", check_matrix},

@@ -73,6 +73,7 @@ void RunOptions::visit(OptionVisitor& v) {
   v("save_minutes", save_minutes, 0, 100000, "minutes between checkpoints; 0: by steps alone");
   v("save_total_limit", keep_checkpoints, 1, 1000, "checkpoints kept; older ones are deleted");
   v("logging_steps", logging_steps, 1, 1000000, "steps between lines of log.jsonl");
+  v("report_to", report_to, "[tensorboard]: an event file beside log.jsonl with the same numbers; empty: none");
 }
 
 BackboneOptions RunOptions::backbone_options() const {
@@ -220,6 +221,9 @@ void check_run(const RunOptions& run) {
   check(run.lora_alpha > 0, "lora_alpha=0: adapters scaled by 0 change nothing and never learn; try 32");
   check(run.device == "cpu" || run.device == "cuda", "device: '", printable(run.device),
         "' is unknown; use cpu or cuda");
+  for (const auto& target : run.report_to)
+    check(target == "tensorboard", "report_to: '", printable(target), "' is unknown",
+          did_you_mean(target, {"tensorboard"}));
   std::set<std::string> named;
   for (const auto& entry : run.task_epochs)
     check(named.insert(task_epoch(entry).first).second, "task_epochs: '", printable(task_epoch(entry).first),
@@ -271,7 +275,7 @@ nlohmann::json RunConfig::shared_manifest() const {
   table.add("", copy);
   auto out = table.manifest();
   for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "save_steps", "save_minutes",
-                          "save_total_limit", "logging_steps", "full_determinism"})
+                          "save_total_limit", "logging_steps", "report_to", "full_determinism"})
     out.erase(key);
   return out;
 }

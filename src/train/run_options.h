@@ -78,6 +78,7 @@ struct RunOptions {
   LexiconChoice lexicon = LexiconChoice::automatic;
   // Housekeeping; none of it changes a result, but for the last bits.
   Switch same_bits = Switch::yes;
+  std::vector<std::string> report_to;  // what the log is written for besides log.jsonl
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;
   double save_minutes = 5;
 

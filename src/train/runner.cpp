@@ -24,6 +24,7 @@
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "tensor/runtime.h"
+#include "train/announce.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -193,6 +194,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);
   Data data(*stream, *model, *analyser, team);
   std::vector<std::string> folders;
+  bool announced = false;
   for (const auto& key : keys) {
     folders.push_back(key.folder);
     if (team.any(team.leads() && is_complete(key.folder))) {
@@ -205,7 +207,14 @@ std::vector<std::string> run_all(const RunRequest& request) {
       lock.emplace(key.folder);
       write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
     }
-    Trainer(config, key, *model, data, team).run(request.resume);
+    Trainer trainer(config, key, *model, data, team);
+    trainer.run(request.resume, [&] {
+      if (!request.announce || announced || !team.leads()) return;
+      announced = true;
+      for (const auto& line : header_lines({config, *stream, *model, path, trainer.trained_numbers(), trainer.steps(),
+                                            static_cast<int64_t>(keys.size()), team.size()}))
+        log_info(line);
+    });
     if (const int number = stop_signal(team))
       throw Stopped(cat("stopped when ", key.folder, " was complete; go on with --resume"), number);
   }

@@ -17,6 +17,7 @@ struct RunRequest {
   // The processes that run it together, all with the same request but for the GPU of each. Null: this one alone.
   const Team* team = nullptr;
   int gpu = 0;
+  bool announce = false;  // a header on stderr before the first run
 };
 
 // Runs are done one after the other; those that are complete are skipped with --resume. Returns their folders.

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "methods/long_pass.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
@@ -154,14 +155,16 @@ void Trainer::train_stage() {
   if (team_.leads()) progress.emplace(fmt::format("{} {}/{} {}", key_.label, at_.stage, stages(), title), steps);
   if (progress && at_.step > 0) progress->advance(at_.step);
   start_seconds_ = now();
+  training_ = true;
   auto phase = phases.begin();
   optimizer_.reset();
   while (at_.step < steps) {
     while (at_.step >= phase->end()) ++phase, optimizer_.reset();
     if (!optimizer_) start_optimizer(*phase);
-    const auto done = train_step(set, *phase);
+    const auto done = step_or_save(set, *phase);
     if (progress)
-      progress->advance(1, fmt::format("{}loss {:.3f}", phase->name.empty() ? "" : phase->name + ", ", done.loss));
+      progress->advance(1, fmt::format("{}loss {:.3f}, run {} left", phase->name.empty() ? "" : phase->name + ", ",
+                                       done.loss, human_duration(seconds_left())));
     if (done.save_due || done.stop) {
       at_.train_seconds += now() - start_seconds_, start_seconds_ = now();
       save();
@@ -169,9 +172,23 @@ void Trainer::train_stage() {
     if (done.stop) stopped(cat("in stage ", at_.stage, " after step ", at_.step), done.stop);
   }
   at_.train_seconds += now() - start_seconds_;
+  training_ = false;
   if (progress) progress->finish();
   at_.trained = true;
   save();  // the optimizer's moments are not needed any more
+}
+
+// A sample that cannot be read any more stops the run, but costs none of its steps.
+Trainer::StepDone Trainer::step_or_save(const SampleSet& set, const Phase& phase) {
+  try {
+    return train_step(set, phase);
+  } catch (const UnreadableSample& error) {
+    at_.train_seconds += now() - start_seconds_;
+    save();
+    throw Error(cat(error.what(), "; the run is saved up to step ", at_.step, " of stage ", at_.stage,
+                    ": mend the file, then --resume"),
+                error.status);
+  }
 }
 
 void Trainer::finish_stage() {
@@ -211,7 +228,7 @@ void Trainer::stopped(const std::string& where, int signal_number) {
   throw Stopped(cat("stopped ", where, "; go on with --resume"), signal_number);
 }
 
-void Trainer::run(bool resume) {
+void Trainer::run(bool resume, const std::function<void()>& ready) {
   for (int stage = 1; stage <= stages(); ++stage) total_steps_ += stage_phases(stage).back().end();
   if (team_.leads()) {
     remove_temporaries(key_.folder),
@@ -223,10 +240,13 @@ void Trainer::run(bool resume) {
     if (auto all = shared_checkpoint(std::move(checkpoint), team_)) restore(*all);
   }
   last_save_ = now();
+  if (ready) ready();
   say_costs();
-  if (at_.rows.empty()) {
-    log_bytes_ = 0;
-    if (team_.leads()) write_file_atomically(log_path(), "");
+  const bool fresh = at_.rows.empty();
+  if (fresh) log_bytes_ = 0;
+  if (fresh && team_.leads()) write_file_atomically(log_path(), "");
+  start_event_log();
+  if (fresh) {
     evaluate();
     save();
     if (const int number = stop_signal(team_)) stopped("before stage 1", number);

@@ -3,6 +3,7 @@
 // resumed from any checkpoint continues to the same bits.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/evaluator.h"
+#include "train/event_log.h"
 #include "train/run_options.h"
 
 namespace asr {
@@ -31,7 +33,11 @@ class Trainer {
   ~Trainer();
 
   // Trains, evaluates and writes everything of a run's folder. With `resume`, goes on from the newest checkpoint.
-  void run(bool resume);
+  // `ready` is called when nothing can be refused any more.
+  void run(bool resume, const std::function<void()>& ready = {});
+
+  int64_t steps() const { return total_steps_; }  // of all stages
+  int64_t trained_numbers() const;
 
  private:
   // How far the run is; all of it is in a checkpoint.
@@ -94,7 +100,15 @@ class Trainer {
   void save();
   void restore(const Checkpoint& checkpoint);
   std::string log_path() const { return key_.folder + "/log.jsonl"; }
-  void log(const nlohmann::json& line);
+  void log(nlohmann::json line);
+  void log_zero_shot();
+  void start_event_log();
+  std::vector<std::string> task_names() const;  // in the order trained
+  int64_t answers_after(int stage) const;       // samples of the evaluation after a stage; 0: the zero-shot row
+  double seconds_left() const;                  // of the whole run, as fast as it went so far; NaN: not known yet
+  double mean_score() const;                    // of the newest row
+  void say_scores() const;
+  StepDone step_or_save(const SampleSet& set, const Phase& phase);
   void log_step(const Phase& phase, double loss, double rate, double norm, const Terms& terms);
   void write_kept_state();
   nlohmann::json state_json() const;
@@ -125,6 +139,10 @@ class Trainer {
   std::optional<Checkpoint> restored_;  // optimizer state waits here until the stage is set up again
   int64_t log_bytes_ = 0, total_steps_ = 0;
   double last_save_ = 0, start_seconds_ = 0;
+  bool training_ = false;      // now: `start_seconds_` counts
+  int64_t answered_ = 0;       // samples, by this process in
+  double answer_seconds_ = 0;  // so long
+  std::optional<EventLog> events_;
 };
 
 }  // namespace asr

@@ -65,20 +65,21 @@ json number_or_null(double value) {
 
 }  // namespace
 
-void Trainer::log(const json& line) {
+void Trainer::log(json line) {
   if (!team_.leads()) return;
+  line["time"] = utc_time();
   const auto text = line.dump() + "\n";
   std::ofstream file(log_path(), std::ios::app);
   file << text << std::flush;
   if (!file) fail_system(log_path(), ": cannot be written to; is the disk full?");
   log_bytes_ += static_cast<int64_t>(text.size());
+  if (events_) events_->add(line);
 }
 
 void Trainer::log_step(const Phase& phase, double loss, double rate, double norm, const Terms& terms) {
   const int64_t total = total_steps_;
   const double seen = static_cast<double>(at_.step * rows_a_step(at_.stage) * config_.run.accumulation);
   const double elapsed = at_.train_seconds + now() - start_seconds_;
-  const double each = elapsed / static_cast<double>(std::max<int64_t>(1, at_.global_step));
   json line = {{"current_steps", at_.global_step},
                {"total_steps", total},
                {"loss", loss},
@@ -86,7 +87,7 @@ void Trainer::log_step(const Phase& phase, double loss, double rate, double norm
                {"epoch", seen / static_cast<double>(stage_data(false).size())},
                {"percentage", 100.0 * static_cast<double>(at_.global_step) / static_cast<double>(total)},
                {"elapsed_time", elapsed},
-               {"remaining_time", each * static_cast<double>(std::max<int64_t>(0, total - at_.global_step))},
+               {"remaining_time", number_or_null(seconds_left())},
                {"stage", at_.stage},
                {"grad_norm", norm}};
   if (!phase.name.empty()) line["group"] = phase.name;
@@ -96,6 +97,7 @@ void Trainer::log_step(const Phase& phase, double loss, double rate, double norm
 
 void Trainer::evaluate() {
   const double start = now();
+  const bool known_before = at_.stage == 0 && !data_.zero_shot.empty();
   const bool all = at_.stage == 0 || methods_[0]->joint();
   const size_t seen = all ? order_.size() : static_cast<size_t>(at_.stage);
   std::vector<TaskScore> scores;
@@ -130,9 +132,16 @@ void Trainer::evaluate() {
     write_analysis(folder + "/analysis.safetensors", model_, analysed, analysis_memory_, config_.run.analysis_samples,
                    config_.run.overlays, config_.run.tap_layers, team_);
     log_skills(analysed);
+  } else {
+    log_zero_shot();
   }
   at_.eval_seconds += now() - start;
+  if (!known_before) {
+    answered_ += answers_after(at_.stage);
+    answer_seconds_ += now() - start;
+  }
   write_results(false);
+  say_scores();
 }
 
 // Not with `analysis.memory: no` and a method that measures nothing.
@@ -181,11 +190,8 @@ void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
     best[name] = forgetting.best;
     step[name] = forgetting.step;
   }
-  json line = {{"stage", at_.stage},
-               {"scores", at_.rows.back()},
-               {"skill_accuracy", accuracy},
-               {"skill_forgetting", best},
-               {"skill_forgetting_step", step}};
+  json line = {{"stage", at_.stage},         {"scores", at_.rows.back()}, {"AP", mean_score()},
+               {"skill_accuracy", accuracy}, {"skill_forgetting", best},  {"skill_forgetting_step", step}};
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
   if (at_.stage > 1 && team_.leads()) line["skill_drift"] = skill_drift(before, after);

@@ -75,7 +75,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   auto before = fields.at("config"), after = config_.manifest();
   for (auto* config : {&before, &after})
     for (const char* key : {"output_dir", "seeds", "orders", "method", "label", "save_steps", "save_minutes",
-                            "save_total_limit", "logging_steps", "full_determinism", "device"})
+                            "save_total_limit", "logging_steps", "report_to", "full_determinism", "device"})
       config->erase(key);
   for (const auto& [key, value] : after.items())
     check(before.contains(key) && before[key] == value, key_.folder, ": was made with another '", key,
