@@ -34,7 +34,8 @@ const json& log_shape() {
     "current_steps": "number", "total_steps": "number", "loss": "number", "lr": "number", "epoch": "number",
     "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
     "grad_norm": "number", "group": "text", "<term>": "number", "time": "time",
-    "scores": ["number"], "AP": "number", "skill_accuracy": {"<skill>": "number"}, "skill_forgetting": {"<skill>": "number"},
+    "scores": ["number"], "AP": "number", "skill_accuracy": {"<skill>": "number"},
+    "skill_forgetting": {"<skill>": "number"},
     "skill_forgetting_step": {"<skill>": "number"},
     "skill_drift": {"<skill>": "number"}, "parts": {"<part>": {"accuracy": "number", "samples": "number"}}})");
   return shape;
@@ -68,7 +69,7 @@ const json& state_shape() {  // "config" and "kept" are compared with what the r
 
 const json& adapter_config_shape() {
   static const json shape = shape_of(R"({
-    "peft_type": "text", "task_type": "text", "base_model_name_or_path": "text", "r": "number",
+    "peft_type": "text", "task_type": "text", "base_model_name_or_path": "text", "revision": "number", "r": "number",
     "lora_alpha": "number", "lora_dropout": "number", "target_modules": ["text"], "bias": "text",
     "modules_to_save": "number", "inference_mode": "flag", "fan_in_fan_out": "flag", "use_rslora": "flag",
     "use_dora": "flag", "init_lora_weights": "flag", "rank_pattern": {}, "alpha_pattern": {}})");
