@@ -13,8 +13,8 @@ namespace asr {
 namespace {
 
 std::string number_text(double value) {
-  nlohmann::json json = value;
-  return json.dump();
+  nlohmann::json out = value;
+  return out.dump();
 }
 
 // "[a, b]" or "a,b" as its parts; an empty list is "" or "[]".

@@ -19,7 +19,7 @@ Ended in_child(const std::function<int()>& body) {
   TemporaryFolder folder;
   const pid_t child = fork();
   if (child == 0) {
-    std::freopen((folder / "said").c_str(), "w", stderr);
+    if (!std::freopen((folder / "said").c_str(), "w", stderr)) _exit(99);
     _exit(body());
   }
   int status = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-json word_piece_json(const json& vocabulary, size_t longest_word) {
+json word_pieces_up_to(const json& vocabulary, size_t longest_word) {
   return {{"model",
            {{"type", "WordPiece"},
             {"unk_token", "[UNK]"},
@@ -23,7 +23,7 @@ json word_piece_json(const json& vocabulary, size_t longest_word) {
 }
 
 json with_part(const char* part, const json& value) {
-  json out = word_piece_json({{"[UNK]", 0}, {"a", 1}, {"##a", 2}}, 100);
+  json out = word_pieces_up_to({{"[UNK]", 0}, {"a", 1}, {"##a", 2}}, 100);
   out[part] = value;
   return out;
 }
@@ -75,7 +75,7 @@ TEST(TokenizerLimits, NumbersOfStepsAndLengthsOfPatterns) {
   EXPECT_CONTAINS(load_error(with_part("decoder", replace)), "a pattern of 5000 bytes; at most 1024");
   EXPECT_CONTAINS(load_error(with_part("added_tokens", {{{"id", 7}, {"content", long_text}, {"normalized", false}}})),
                   "has 5000 characters; at most 1024");
-  EXPECT_CONTAINS(load_error(word_piece_json({{"[UNK]", 0}}, 100000)), "max_input_chars_per_word is 100000");
+  EXPECT_CONTAINS(load_error(word_pieces_up_to({{"[UNK]", 0}}, 100000)), "max_input_chars_per_word is 100000");
   // "a b" with thousands of spaces could be cut at each of them.
   const std::string spaces(20000, ' ');
   EXPECT_CONTAINS(load_error({{"model", {{"type", "BPE"}, {"vocab", {{spaces, 0}}}, {"merges", {spaces}}}}}),
@@ -95,7 +95,7 @@ TEST(TokenizerLimits, ManyTokensAndLongWords) {
 
   const std::string junk = "##" + std::string(4000, 'a') + "b";
   const auto long_words =
-      tokenizer_from_json(word_piece_json({{"[UNK]", 0}, {"a", 1}, {"##a", 2}, {junk, 3}}, 4096).dump(), "x.json");
+      tokenizer_from_json(word_pieces_up_to({{"[UNK]", 0}, {"a", 1}, {"##a", 2}, {junk, 3}}, 4096).dump(), "x.json");
   EXPECT_EQ(long_words->encode(std::string(4000, 'a')).size(), 4000u);
 }
 
@@ -151,7 +151,7 @@ TEST(TokenizerLimits, WordPieceAgreesWithThePlainSearch) {
       expected.push_back(vocabulary[piece()].get<int64_t>());
       at += length;
     }
-    ASSERT_EQ(ids_of(tokenizer_from_json(word_piece_json(vocabulary, 100).dump(), "x.json")->encode(word)), expected)
+    ASSERT_EQ(ids_of(tokenizer_from_json(word_pieces_up_to(vocabulary, 100).dump(), "x.json")->encode(word)), expected)
         << vocabulary << word;
   }
 }

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 // "./VizWiz/train/x.jpg" and "datasets/..." are written relative to where training is started.
-std::string clean_path(std::string path) {
+std::string plain_image_path(std::string path) {
   while (path.compare(0, 2, "./") == 0) path.erase(0, 2);
   return path;
 }
@@ -24,7 +24,8 @@ void read_file(Preparation& preparation, size_t task, DataSplit split, const std
     SampleRow row;
     const auto reason = read_row(record.value, row);
     if (!reason.empty()) return preparation.bad(place, row.id, reason);
-    row.image = clean_path(row.image), row.type.clear();
+    row.image = plain_image_path(row.image);
+    row.type.clear();
     if (split == DataSplit::val) {
       const auto by_id = references.by_id.find(row.id);
       const auto by_position = references.by_position.find(position);
