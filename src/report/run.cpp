@@ -91,13 +91,15 @@ void read_novel(Run& run) {
 }
 
 // One line where metrics.json and the matrices disagree: the matrices are what was measured.
-void compare_scores(const JsonFields& stored, const Run& run, std::vector<std::string>& notes) {
+void compare_scores(const json& metrics, const Run& run, std::vector<std::string>& notes) {
+  const auto& scores = metrics.at("scores");
+  const JsonFields stored(scores, run.folder + "/metrics.json: scores");
   std::vector<std::string> differences;
   const auto shown = [](double value) {
     return std::isnan(value) ? std::string("none") : fmt::format("{:.6g}", value);
   };
   for (const auto& [name, value] : run.scores) {
-    if (!stored.has(name.c_str())) continue;  // of an older version
+    if (!scores.contains(name)) continue;  // of an older version
     const double there = stored.number_or_nan(name.c_str());
     const bool same = std::isnan(value) ? std::isnan(there) : std::abs(there - value) <= 1e-6 * std::max(1.0, value);
     if (!same) differences.push_back(cat(name, " ", shown(there), " instead of ", shown(value)));
@@ -132,9 +134,9 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   read_metrics(fields, run);
   read_matrix(run, set.notes);
   read_novel(run);
-  const auto stored = fields.object("scores");
+  fields.object("scores");  // must be there
   if (run.complete) {
-    compare_scores(stored, run, set.notes);
+    compare_scores(content, run, set.notes);
   } else {
     // metrics.json may be a stage behind: the matrix is written first.
     const auto reached = cat(run.matrix.stages(), " of ", run.joint() ? 1 : run.tasks.size(), " stages");

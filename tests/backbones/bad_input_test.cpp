@@ -51,7 +51,8 @@ TEST_F(BadModel, IsNamed) {
   fs::remove(golden.folder + "/adapter/adapter_model.safetensors");
   EXPECT_NE(error().find("holds no adapter_model.safetensors"), std::string::npos) << error();
   std::ofstream(golden.folder + "/config.json") << "{ not json";
-  EXPECT_NE(error().find("config.json:1:3: not valid JSON"), std::string::npos) << error();
+  EXPECT_NE(error().find("config.json:1:"), std::string::npos) << error();
+  EXPECT_NE(error().find("not valid JSON"), std::string::npos) << error();
   fs::remove(golden.folder + "/config.json");
   EXPECT_NE(error().find("holds no config.json"), std::string::npos) << error();
 }

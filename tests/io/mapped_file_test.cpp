@@ -24,7 +24,7 @@ TEST(MappedFile, ReadingWhatIsGoneIsOneLine) {
   write_text(folder / "weights", std::string(20000, 'x'));
   const pid_t child = fork();
   if (child == 0) {
-    std::freopen((folder / "said").c_str(), "w", stderr);
+    if (!std::freopen((folder / "said").c_str(), "w", stderr)) _exit(99);
     const auto file = MappedFile::open(folder / "weights");
     std::filesystem::resize_file(folder / "weights", 0);
     const volatile uint8_t* bytes = file->bytes().data;
