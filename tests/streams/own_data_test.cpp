@@ -180,7 +180,7 @@ TEST_F(OwnData, TasksByAField) {
   EXPECT_EQ(open("manifest")->sample(1, DataSplit::train, 0).height, 4);
   EXPECT_TRUE(prepare("manifest").contains("already_complete"));
   options_.output = folder_ / "other", options_.task_field = "tpic";
-  EXPECT_CONTAINS(refusal("manifest"), "all.json: no row has a member 'tpic' (--task-field)");
+  EXPECT_CONTAINS(refusal("manifest"), "all.json: no row has a member 'tpic' (--task-field); did you mean 'topic'?");
   options_.task_field = "topic", list[3].erase("topic"), list[4]["topic"] = "a/b";
   save("all.json", list.dump());
   EXPECT_CONTAINS(refusal("manifest"), "id 'r3': has no text 'topic', which names its task");

@@ -51,6 +51,8 @@ class ManifestReader {
         for (const auto& use : uses_of(file))
           preparation_.read(use.first, [&](const FileRecord& record, const RowPlace& place) {
             const auto name = name_of(record.value);
+            if (members_.empty() && record.value.is_object())
+              for (const auto& member : record.value.items()) members_.push_back(printable(member.key(), 30));
             if (!name_problem(name).empty()) return;
             note_task(name, file, place);
             if (read_rows(record.value, fallback_id(use.first, record.number), rows_).empty())
@@ -58,7 +60,7 @@ class ManifestReader {
           });
     });
     check(!tasks_.empty(), preparation_.options().source, ": no row has a member '", printable(field()),
-          "' (--task-field)");
+          "' (--task-field)", did_you_mean(field(), members_));
     preparation_.unit("all", [&] {
       for (const auto& file : manifest_.tasks)
         read(file, [&](const json& value) {
@@ -105,6 +107,7 @@ class ManifestReader {
   const Manifest& manifest_;
   std::map<std::string, size_t> tasks_;  // by a field
   std::vector<ShareRule> rules_;         // of these
+  std::vector<std::string> members_;     // of the first row, for a message
   std::vector<SampleRow> rows_;
 };
 
