@@ -7,6 +7,7 @@
 #include "backbones/model_folder.h"
 #include "backbones/pretrained.h"
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -43,6 +44,7 @@ struct Scaling {
 
 Scaling read_config(const std::string& folder) {
   Scaling out{{}, folder + "/adapter_config.json"};
+  check_if_listed(out.path);
   out.config = read_json_object(out.path);
   const auto& c = out.config;
   const auto is_on = [&](const char* key) { return c.contains(key) && c[key].is_boolean() && c[key].get<bool>(); };
@@ -109,6 +111,8 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
         ": holds no adapter_model.safetensors (pickled adapter_model.bin "
         "files are not read; save the adapter again with safetensors)");
   const auto file = read_safetensors(path);
+  if (file.metadata.count("sha256")) verify_checksum(file);  // other programs write none
+  check_if_listed(path);
   std::map<std::string, Linear*> places;
   std::vector<std::string> names;
   for (const auto& site : model.adaptable()) places[site.name] = site.linear, names.push_back(site.name);

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/sha256.h"
 
 namespace asr {
@@ -33,9 +34,11 @@ std::string sha256_of(const std::string& content) {
 Checksums::Checksums(std::string folder) : folder_(std::move(folder)) {
   const auto path = folder_ + "/" + kList;
   if (!path_exists(path)) return;
-  const auto stored = json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  const bool whole = stored.is_object() && stored.contains("files") && stored["files"].is_object() &&
-                     stored.contains("sha256") && stored["sha256"].is_string() &&
+  json stored;
+  JsonProblem ignored;
+  const bool whole = try_parse_json(read_file(path), stored, ignored) && stored.is_object() &&
+                     stored.contains("files") && stored["files"].is_object() && stored.contains("sha256") &&
+                     stored["sha256"].is_string() &&
                      stored["sha256"].get<std::string>() == sha256_of(stored["files"].dump());
   if (!whole) damaged_list(path);
   check(stored.contains("format") && stored["format"] == kFormat, path, ": was written by another version of asr");

@@ -17,6 +17,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "base/sha256.h"
 
@@ -133,7 +134,9 @@ class HashWork {
 
 ContentHashes::ContentHashes(std::string cache) : cache_(std::move(cache)) {
   if (cache_.empty() || !path_exists(cache_)) return;
-  const auto stored = json::parse(read_file(cache_, size_t{4} << 30), nullptr, /*allow_exceptions=*/false);
+  json stored;
+  JsonProblem ignored;
+  if (!try_parse_json(read_file(cache_, size_t{4} << 30), stored, ignored)) return;
   try {
     Sha256 hash;
     hash.update(stored.at("files").dump());

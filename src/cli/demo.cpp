@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/summary.h"
@@ -42,7 +43,7 @@ RunConfig demo_config(const Arguments& arguments) {
 
 std::string matrix_text(const std::string& path) {
   std::vector<std::string> warnings;
-  const auto matrix = parse_score_csv(read_file(path), path, warnings);
+  const auto matrix = parse_score_csv(read_as_written(path), path, warnings);
   std::vector<std::vector<std::string>> rows = {{"after stage"}};
   for (const auto& task : matrix.tasks) rows[0].push_back(task.substr(0, 6));
   const auto add = [&](const std::string& name, const std::vector<double>& values) {

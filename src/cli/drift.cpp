@@ -62,8 +62,8 @@ SpectraFile from_analysis(const Safetensors& file, double floor) {
   SpectraFile out;
   out.path = file.path, out.analysis = read_analysis_file(file);
   if (!out.analysis->options.empty())
-    out.options = resolve_options("sound", manifest_assignments(metadata_json(file, "options"),
-                                                                file.path + " (metadata 'options')"));
+    out.options = resolve_options(
+        "sound", manifest_assignments(metadata_json(file, "options"), file.path + " (metadata 'options')"));
   if (floor >= 0)
     out.floor = floor;
   else if (out.options)
@@ -75,6 +75,7 @@ SpectraFile from_analysis(const Safetensors& file, double floor) {
 
 SpectraFile read_spectra(const std::string& path, double floor) {
   const auto file = read_safetensors(path);
+  if (!file.metadata.count("sha256")) log_warn(cat(path, ": carries no checksum; it is read unchecked"));
   return file.metadata.count("asr_memory") ? from_memory(path, floor) : from_analysis(file, floor);
 }
 

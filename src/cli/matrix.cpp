@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -41,6 +42,7 @@ void print_scores(const ScoreMatrix& matrix, const MatrixScores& s) {
 
 void run(const std::string& path, const Common& common) {
   std::vector<std::string> warnings;
+  check_if_listed(path);
   const auto matrix = parse_score_csv(read_file(path, 64 << 20), path, warnings);
   for (const auto& warning : warnings) log_warn(warning);
   const auto left_out = matrix.tasks_left_out();

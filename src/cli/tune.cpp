@@ -122,6 +122,7 @@ std::vector<Point> make_points(const Arguments& arguments, const std::vector<Ass
     list.push_back({"eval_split", "tune", "asr tune"});
     list.push_back({"output_dir", root + "/" + point.name, "asr tune"});
     point.request = {resolve_run(list), arguments.resume, version_info()["version"].get<std::string>()};
+    point.request.hash_cache = root + "/hashes.json";  // the points read the same files
     check(names.insert(point.name).second, "--grid: two points are both named ", point.name);
     check(arguments.resume || !path_exists(root + "/" + point.name), root, "/", point.name,
           ": exists already; use --resume to keep what is done, or another output_dir");
@@ -130,7 +131,12 @@ std::vector<Point> make_points(const Arguments& arguments, const std::vector<Ass
   return out;
 }
 
-// A point whose loss stops being a number is a bad point, not the end of the grid.
+// What the trainer says where the loss or the gradient stops being a number.
+bool tells_of_divergence(const std::string& message) {
+  return message.rfind("the loss is", 0) == 0 || message.rfind("the gradient's norm is", 0) == 0;
+}
+
+// A point that diverges is a bad point, not the end of the grid.
 void run_point(Point& point, const std::string& metric) {
   try {
     point.score = score_of(run_all(point.request), metric);
@@ -138,7 +144,7 @@ void run_point(Point& point, const std::string& metric) {
     throw;
   } catch (const Error& error) {
     const std::string message = error.what();
-    if (message.rfind("the loss is", 0) != 0) throw;
+    if (!tells_of_divergence(message)) throw;
     point.note = "diverged";
     log_warn(cat(point.name, ": ", message));
   }

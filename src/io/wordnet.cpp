@@ -249,4 +249,12 @@ Synset WordNet::synset(SynsetId id) const {
   return out;
 }
 
+std::vector<std::string> WordNet::files() const {
+  std::vector<std::string> out;
+  for (const auto* group : {&index_, &data_, &exceptions_})
+    for (const auto& file : *group) out.push_back(file.path);
+  if (counts_.bytes) out.push_back(counts_.path);
+  return out;
+}
+
 }  // namespace asr

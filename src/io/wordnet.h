@@ -52,6 +52,8 @@ class WordNet {
 
   Synset synset(SynsetId id) const;
 
+  std::vector<std::string> files() const;  // that it reads
+
  private:
   struct File {
     std::string path;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -56,11 +57,20 @@ std::string fingerprint_html(const std::string& root) {
   if (!path_exists(path)) return missing("No fingerprint: " + path + " does not exist.");
   const json content = read_json(path);
   check(content.is_object(), path, ": is not a JSON object");
+  if (content.contains("format"))  // earlier versions hashed otherwise
+    check(content.contains("hash") && content["hash"] == self_hash(content), path,
+          ": is damaged; 'asr run --resume' writes it again");
   std::string out = "<dl class=\"facts\"><dt>folder</dt><dd><code>" + escaped(root) + "</code></dd>";
   for (const auto& [key, value] : content.items())
     out += "<dt>" + escaped(key) + "</dt><dd><code>" +
            escaped(value.is_string() ? value.get<std::string>() : value.dump()) + "</code></dd>";
   return out + "</dl>\n";
+}
+
+// Earlier versions, whose fingerprint names no format, wrote no checksum into it.
+std::string config_text(const std::string& path, bool has_checksum) {
+  const auto text = read_file(path, 1 << 20);
+  return has_checksum ? checked_by_line(text, path) : text;
 }
 
 // One configuration a call of asr run: runs of the same folder may come from several. By content, so that the file in
@@ -70,8 +80,10 @@ std::map<std::string, std::string> configurations(const std::string& root, const
   std::vector<std::string> paths = {root + "/config.yaml"};
   for (const auto& run : runs)
     if (run.root == root) paths.push_back(run.folder + "/config.yaml");
+  const bool has_checksums =
+      path_exists(root + "/fingerprint.json") && read_json(root + "/fingerprint.json").contains("format");
   for (const auto& path : paths)
-    if (path_exists(path)) out.emplace(read_file(path, 1 << 20), path);
+    if (path_exists(path)) out.emplace(config_text(path, has_checksums), path);
   return out;
 }
 

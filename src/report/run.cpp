@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -64,7 +64,7 @@ void read_metrics(const JsonFields& fields, Run& run) {
 }
 
 void read_matrix(Run& run, std::vector<std::string>& notes) {
-  const std::string path = run.folder + "/matrix.csv", text = read_file(path, 64 << 20);
+  const std::string path = run.folder + "/matrix.csv", text = read_as_written(path, 64 << 20);
   std::vector<std::string> warnings;
   run.matrix = run.joint() ? parse_joint_csv(text, path) : parse_score_csv(text, path, warnings);
   if (!warnings.empty()) notes.push_back(cat(path, ": ", warnings.size(), " scores of unseen tasks ignored"));
@@ -83,7 +83,7 @@ void read_novel(Run& run) {
   const std::string path = run.folder + "/matrix_novel.csv";
   if (!path_exists(path)) return;
   std::vector<std::string> warnings;
-  run.novel = parse_score_csv(read_file(path, 64 << 20), path, warnings);
+  run.novel = parse_score_csv(read_as_written(path, 64 << 20), path, warnings);
   check(run.novel.tasks == run.tasks, path, ": names other tasks than matrix.csv; evaluate the run again");
   check(!run.complete || run.novel.stages() == run.matrix.stages(), path, ": has ", run.novel.stages(), " stages but ",
         "matrix.csv ", run.matrix.stages(), "; evaluate the run again");
@@ -113,8 +113,30 @@ void compare_scores(const json& metrics, const Run& run, std::vector<std::string
 bool has_stage(const std::string& folder) {
   const std::string path = folder + "/matrix.csv";
   if (!path_exists(path)) return false;
-  const auto records = split_csv(read_file(path, 64 << 20), path);
+  const auto records = split_csv(read_as_written(path, 64 << 20), path);
   return records.size() > 1 && records.back().fields[0] != "0";
+}
+
+// Files of a run that are gone.
+void note_missing(const std::string& folder, std::vector<std::string>& notes) {
+  const Checksums checksums(folder);
+  std::vector<std::string> gone;
+  for (const auto& name : checksums.names())
+    if (!path_exists(folder + "/" + name)) gone.push_back(name);
+  if (gone.empty()) return;
+  const size_t shown = std::min<size_t>(gone.size(), 5), more = gone.size() - shown;
+  gone.resize(shown);
+  notes.push_back(cat(folder, ": missing are ", join(gone, ", "), more > 0 ? cat(" and ", more, " more") : ""));
+}
+
+// Options that were changed when the run was resumed: its scores are of both.
+void note_changes(const json& metrics, const std::string& folder, std::vector<std::string>& notes) {
+  if (!metrics.contains("changes") || !metrics["changes"].is_array()) return;
+  for (const auto& change : metrics["changes"]) {
+    const JsonFields fields(change, folder + "/metrics.json: changes");
+    notes.push_back(cat(folder, ": ", fields.text("option"), " was changed from ", fields.number_or_nan("before"),
+                        " to ", fields.number_or_nan("after"), " after step ", fields.integer("current_steps")));
+  }
 }
 
 void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
@@ -123,6 +145,7 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
     set.skipped.push_back(folder.string() + ": no metrics.json; still running, or cut short");
     return;
   }
+  read_as_written(path);
   const json content = read_json(path);
   const JsonFields fields(content, path);
   if (!fields.flag("complete") && !has_stage(folder.string())) {
@@ -132,6 +155,8 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   Run run;
   run.folder = folder.string(), run.root = root.string();
   read_metrics(fields, run);
+  note_missing(run.folder, set.notes);
+  note_changes(content, run.folder, set.notes);
   read_matrix(run, set.notes);
   read_novel(run);
   fields.object("scores");  // must be there
@@ -194,6 +219,20 @@ std::string Run::name() const {
   return cat(label, ", seed ", seed, ", order ", order);
 }
 
+namespace {
+
+// Runs of earlier versions have no checksums.
+void note_unchecked(RunSet& set) {
+  std::vector<std::string> folders;
+  for (const auto& run : set.runs)
+    if (!Checksums(run.folder).exist()) folders.push_back(run.folder);
+  if (folders.empty()) return;
+  set.notes.push_back(cat(folders[0], folders.size() > 1 ? cat(" and ", folders.size() - 1, " more: have") : ": has",
+                          " no checksums.json; the files are read unchecked"));
+}
+
+}  // namespace
+
 RunSet load_runs(const std::vector<std::string>& paths) {
   RunSet set;
   std::set<fs::path> seen;
@@ -216,6 +255,7 @@ RunSet load_runs(const std::vector<std::string>& paths) {
   }
   check(!set.runs.empty(), "no run has finished a stage: ", join(set.skipped, "; "));
   tell_apart(set);
+  note_unchecked(set);
   return set;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -68,6 +69,7 @@ bool parse_prediction_name(const std::string& name, int64_t& stage, int64_t& tas
 
 std::map<std::string, double> read_predictions(const std::string& path, std::string& problem) {
   std::map<std::string, double> out;
+  read_as_written(path);
   for_each_json_line(path, [&](const json& line, const std::string& place) {
     const auto id = line.find("question_id");
     check(id != line.end(), place, ": key 'question_id' is missing");
@@ -88,6 +90,7 @@ LossLog read_loss_log(const Run& run) {
   const auto use = [&](const json& line, const std::string& place) {
     if (line.contains("loss")) axis.add(JsonFields(line, place), line);  // others report evaluation
   };
+  read_as_written(path);
   for_each_json_line(path, use, /*growing=*/!run.complete);
   axis.finish();
   return log;

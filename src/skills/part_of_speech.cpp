@@ -76,4 +76,9 @@ const Lexicon& question_lexicon() {
   return lexicon_in_use();
 }
 
+std::vector<std::string> lexicon_files() {
+  if (!question_lexicon()) return {};
+  return WordNet().files();
+}
+
 }  // namespace asr

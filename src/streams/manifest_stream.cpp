@@ -113,6 +113,10 @@ class ManifestStream final : public Stream {
               split_name(split));
       tasks_.push_back(
           {task.name, task.metric, size(number, DataSplit::novel) > 0, task.answer_tokens, manifest_.prompt});
+      for (const auto& text : {task.name, task.metric, std::to_string(task.answer_tokens)}) {
+        hash.update_int(text.size());
+        hash.update(text);
+      }
     }
     name_ = manifest_.stream + (manifest_.variant.empty() ? "" : ":" + manifest_.variant);
     fingerprint_ =
@@ -139,6 +143,18 @@ class ManifestStream final : public Stream {
     return phases_.empty() ? std::vector<TrainingPhase>() : phases_.at(task);
   }
   std::string fingerprint() const override { return fingerprint_; }
+  std::vector<std::string> picture_files(size_t task, DataSplit split) const override {
+    std::vector<std::string> out;
+    std::unordered_set<std::string> seen;
+    const auto& rows = rows_.at(task)[static_cast<size_t>(split)];
+    for (const auto spot : rows.spots) {
+      const auto row = rows.file.row(spot);
+      if (row.image.empty() || !seen.insert(row.image).second) continue;
+      for (auto& file : asr::picture_files(image_path(manifest_.images, row.image), manifest_.frames))
+        out.push_back(std::move(file));
+    }
+    return out;
+  }
 
  private:
   // A group that a limit or a held-out composition left without rows is passed over.

@@ -91,11 +91,18 @@ Image8 read_picture(const std::string& named, int64_t frames) {
   std::error_code error;
   if (is_video(path) && fs::is_regular_file(path, error)) return side_by_side(read_video(path, frames));
   if (!fs::is_directory(path, error)) return read_image(path);
-  const auto files = chosen_frames(path, frames);
-  check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
   std::vector<Image8> chosen;
-  for (const auto& file : files) chosen.push_back(read_image(file));
+  for (const auto& file : picture_files(path, frames)) chosen.push_back(read_image(file));
   return side_by_side(std::move(chosen));
+}
+
+std::vector<std::string> picture_files(const std::string& named, int64_t frames) {
+  const auto path = with_ending(named);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  auto files = chosen_frames(path, frames);
+  check(!files.empty(), path, ": the folder holds no frames (.jpg or .png)");
+  return files;
 }
 
 std::string picture_problem(const std::string& named, int64_t frames) {

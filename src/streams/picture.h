@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "io/image.h"
 
@@ -11,6 +12,9 @@ namespace asr {
 // An image as it is; of a video `frames` evenly spaced ones in a square arrangement, all at the size of the first. For
 // "v/12", with no such file or folder, a video "v/12.mp4" stands, or one with another ending of videos.
 Image8 read_picture(const std::string& path, int64_t frames);
+
+// The files that read_picture would read.
+std::vector<std::string> picture_files(const std::string& path, int64_t frames);
 
 // "" where `path` is a file or a folder that holds frames; else why not.
 std::string missing_picture(const std::string& path);

@@ -61,7 +61,10 @@ class Stream {
   virtual StreamSample text(size_t task, DataSplit split, int64_t index) const { return sample(task, split, index); }
   // The task's training rows in phases, each row in one (VQACL's concept groups); empty: all are trained together.
   virtual std::vector<TrainingPhase> phases(size_t /*task*/) const { return {}; }
-  virtual std::string fingerprint() const = 0;  // of the data: changes when any sample would
+  // Of the data: changes when any sample, task, metric or limit would, but for the content of pictures in files.
+  virtual std::string fingerprint() const = 0;
+  // The files that the pictures of a split are read from, each once; none where they are drawn.
+  virtual std::vector<std::string> picture_files(size_t /*task*/, DataSplit /*split*/) const { return {}; }
 };
 
 struct StreamOptions {

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <set>
 
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "train/checkpoint.h"
 
@@ -109,6 +111,7 @@ Audit audit_run(const std::string& folder, int64_t samples) {
   const JsonFields state(checkpoint->state, folder + ": the checkpoint's state");
   state.object("kept");
   const auto facts = facts_of(folder, checkpoint->state);
+  if (!Checksums(folder).exist()) log_warn(cat(folder, ": has no checksums.json; its text files are read unchecked"));
   Audit out;
   out.folder = folder, out.label = std::filesystem::path(folder).filename().string();
   out.method = facts.method, out.stage = state.integer("stage"), out.replay_free = facts.replay_free;

@@ -18,7 +18,7 @@ namespace asr {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char *kPrefix = "checkpoint-", *kUnfinished = "unfinished-";
+constexpr const char *kPrefix = "checkpoint-", *kUnfinished = "unfinished-", *kDamaged = "damaged-";
 
 // Steps of the checkpoints in a folder, ascending; unfinished ones carry another name.
 std::vector<int64_t> checkpoint_steps(const std::string& folder) {
@@ -36,12 +36,13 @@ std::string path_of(const std::string& folder, int64_t step) {
   return cat(folder, "/", kPrefix, step);
 }
 
-Checkpoint load(const std::string& path) {
+Checkpoint load(const std::string& path, CheckpointPart part) {
   const auto file = read_safetensors(path + "/state.safetensors");
   verify_checksum(file);
   Checkpoint out;
   out.state = metadata_json(file, "state");
   check(out.state.is_object() && out.state.contains("global_step"), file.path, ": its state is damaged");
+  if (part == CheckpointPart::state) return out;
   for (const auto& view : file.tensors) out.tensors.emplace_back(view.name, load_tensor(file, view.name).clone());
   return out;
 }
@@ -107,6 +108,8 @@ void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, in
   }
   sync_to_disk(folder);
   auto steps = checkpoint_steps(folder);
+  // Those with a higher number were not made on the way here: they must not push out the one just written.
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), step), steps.end());
   for (size_t i = 0; i + static_cast<size_t>(keep) < steps.size(); ++i) remove_tree(path_of(folder, steps[i]));
 }
 
@@ -115,16 +118,37 @@ void remove_unfinished_checkpoints(const std::string& folder) {
     if (name.rfind(kUnfinished, 0) == 0) remove_tree(folder + "/" + name);
 }
 
-std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder) {
+LatestCheckpoint find_latest_checkpoint(const std::string& folder, CheckpointPart part) {
+  LatestCheckpoint out;
   auto steps = checkpoint_steps(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
-      return load(path_of(folder, *step));
+      out.checkpoint = load(path_of(folder, *step), part);
+      break;
     } catch (const Error& error) {
-      log_warn(cat(error.what(), "; going back to the checkpoint before it"));
+      out.damaged.push_back({*step, error.what()});
     }
   }
-  return std::nullopt;
+  return out;
+}
+
+std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder) {
+  auto latest = find_latest_checkpoint(folder);
+  for (const auto& damaged : latest.damaged) log_warn(cat(damaged.reason, "; going back to the checkpoint before it"));
+  return std::move(latest.checkpoint);
+}
+
+void set_aside(const std::string& folder, const std::vector<DamagedCheckpoint>& damaged) {
+  for (const auto& one : damaged) {
+    auto place = cat(folder, "/", kDamaged, one.step);
+    for (int copy = 2; path_exists(place); ++copy) place = cat(folder, "/", kDamaged, one.step, "-", copy);
+    std::error_code error;
+    fs::rename(path_of(folder, one.step), place, error);
+    if (error) fail_system(path_of(folder, one.step), ": is damaged and cannot be renamed: ", error.message());
+    log_warn(cat(one.reason, "; going back to the checkpoint before it, and this one is now ", place,
+                 ", which you may delete"));
+  }
+  if (!damaged.empty()) sync_to_disk(folder);
 }
 
 }  // namespace asr

@@ -19,11 +19,28 @@ struct Checkpoint {
   const torch::Tensor& at(const std::string& name) const;  // a missing one is an error
 };
 
-// Writes, then deletes all but the newest `keep`.
+// Writes, then deletes all but the newest `keep` of those up to this one.
 void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep);
+
+struct DamagedCheckpoint {
+  int64_t step = 0;
+  std::string reason;  // names the file
+};
+
+// The newest that is whole, and the newer ones that are not. Changes nothing.
+struct LatestCheckpoint {
+  std::optional<Checkpoint> checkpoint;
+  std::vector<DamagedCheckpoint> damaged;
+};
+enum class CheckpointPart { all, state };  // `state`: checked as a whole, but without its tensors
+LatestCheckpoint find_latest_checkpoint(const std::string& folder, CheckpointPart part = CheckpointPart::all);
 
 // The newest that is whole. Damaged ones are skipped with a warning that names them.
 std::optional<Checkpoint> load_latest_checkpoint(const std::string& folder);
+
+// Gives damaged ones the name damaged-<step>, under which they count for nothing, and says so. They would otherwise be
+// the newest for ever, and push every good one out.
+void set_aside(const std::string& folder, const std::vector<DamagedCheckpoint>& damaged);
 
 // What a save that was cut short left behind.
 void remove_unfinished_checkpoints(const std::string& folder);

@@ -52,7 +52,7 @@ TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const Sam
   return out;
 }
 
-void write_predictions(const std::string& path, const SampleSet& set, const TaskScore& score) {
+std::string predictions_text(const SampleSet& set, const TaskScore& score) {
   std::string lines;
   for (size_t i = 0; i < score.texts.size(); ++i) {
     const auto& text = set.texts[i];
@@ -63,7 +63,7 @@ void write_predictions(const std::string& path, const SampleSet& set, const Task
     if (!text.part.empty()) line["part"] = text.part;
     lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
-  write_file_atomically(path, lines);
+  return lines;
 }
 
 namespace {

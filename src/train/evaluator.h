@@ -21,7 +21,7 @@ struct TaskScore {
 TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
                         int64_t batch, const Team& team);
 
-void write_predictions(const std::string& path, const SampleSet& set, const TaskScore& score);
+std::string predictions_text(const SampleSet& set, const TaskScore& score);
 
 struct AnalysedTask {
   std::string name;

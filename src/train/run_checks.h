@@ -27,12 +27,17 @@ class RunChecks {
   void metadata(const Safetensors& file, const std::string& key, const std::string& expected);
   void text(const std::string& name, const std::string& kind, const std::string& content);  // searched, too
 
+  // What a run was made of must be what its options and data give, and hashes.
+  void fingerprint(const nlohmann::json& stored, const std::string& where);
+
   const RunFacts& facts;
   const SampleSearch& search;
   FolderFindings& findings;
 };
 
 void check_config(RunChecks& checks, const std::string& name);
+void check_fingerprint(RunChecks& checks, const std::string& name);
+void check_checksums(RunChecks& checks, const std::string& name);
 void check_log(RunChecks& checks, const std::string& name);
 void check_events(RunChecks& checks, const std::string& name);
 void check_metrics(RunChecks& checks, const std::string& name);

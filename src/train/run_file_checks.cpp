@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "io/analysis_file.h"
@@ -15,6 +17,8 @@
 #include "tensor/tensor_io.h"
 #include "train/event_log.h"
 #include "train/run_checks.h"
+#include "train/run_folder.h"
+#include "train/run_identity.h"
 
 namespace asr {
 namespace {
@@ -33,7 +37,8 @@ const json& log_shape() {
   static const json shape = shape_of(R"({
     "current_steps": "number", "total_steps": "number", "loss": "number", "lr": "number", "epoch": "number",
     "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
-    "grad_norm": "number", "group": "text", "<term>": "number", "time": "time",
+    "grad_norm": "number", "group": "text", "<term>": "number", "time": "time", "note": "text",
+    "changed": {"option": "text", "before": "number", "after": "number", "stage": "number", "current_steps": "number"},
     "scores": ["number"], "AP": "number", "skill_accuracy": {"<skill>": "number"},
     "skill_forgetting": {"<skill>": "number"},
     "skill_forgetting_step": {"<skill>": "number"},
@@ -46,6 +51,8 @@ const json& metrics_shape() {
     "label": "text", "method": "text", "seed": "number", "order": "number", "stream": "text", "backbone": "text",
     "held_out": "text",
     "replay_free": "flag", "tasks": ["task"], "complete": "flag",
+    "changes": [{"option": "text", "before": "number", "after": "number", "stage": "number",
+                 "current_steps": "number"}],
     "scores": {"zero_shot": "number", "AP": "number", "AF": "number", "AF_vqacl": "number", "Last": "number",
                "Avg": "number", "BWT": "number", "MFT": "number", "AP_novel": "number", "AF_novel": "number",
                "AF_novel_vqacl": "number"},
@@ -62,8 +69,11 @@ const json& state_shape() {  // "config" and "kept" are compared with what the r
   static const json shape = shape_of(R"({
     "global_step": "number", "stage": "number", "step": "number", "trained": "flag", "train_seconds": "number",
     "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
-    "skills": {"<skill>": ["number"]}, "log_bytes": "number", "method": "text", "seed": "number", "order": "number",
-    "config": "anything", "kept": "anything"})");
+    "skills": {"<skill>": ["number"]}, "log_bytes": "number", "log_sha256": "hash",
+    "method": "text", "seed": "number", "order": "number",
+    "changes": [{"option": "text", "before": "number", "after": "number", "stage": "number",
+                 "current_steps": "number"}],
+    "config": "anything", "kept": "anything", "fingerprint": "anything"})");
   return shape;
 }
 
@@ -127,8 +137,9 @@ int64_t number_after(const std::string& name, const std::string& mark) {
 void check_state(RunChecks& checks, const std::string& name, const json& state) {
   checks.match(state, state_shape(), name);
   const JsonFields fields(state, name);
-  if (fields.at("config") != checks.facts.config.manifest())
+  if (fields.at("config") != with_changes_of(fields.at("config"), checks.facts.config.manifest()))
     checks.violation(name + ": 'config' holds more than the run's options");
+  if (fields.has("fingerprint")) checks.fingerprint(fields.at("fingerprint"), name + ": 'fingerprint'");
   for (const auto& [key, kind] : fields.at("kept").items()) {
     const auto declared =
         std::find_if(checks.facts.kept.begin(), checks.facts.kept.end(), [&key = key](const StateShape& shape) {
@@ -147,7 +158,55 @@ void check_config(RunChecks& checks, const std::string& name) {
   const auto content = read_file(checks.path_of(name), 1 << 20);
   checks.text(name, "settings", content);
   const auto config = resolve_run(parse_yaml_options(content, name));
-  if (yaml_text(config.manifest()) != content) checks.violation(name + ": is not written as the program writes it");
+  if (with_checksum_line(yaml_text(config.manifest())) != content)
+    checks.violation(name + ": is not written as the program writes it");
+}
+
+void RunChecks::fingerprint(const json& stored, const std::string& where) {
+  match(stored, shape_of(R"({
+    "format": "number", "method": "text", "seed": "number", "order": "number", "config": "anything",
+    "content": {"data": "anything", "pictures": "text", "model": "hash", "parser": "text", "taxonomy": "text",
+                "lexicon": "text"}, "hash": "hash"})"),
+        where);
+  const JsonFields fields(stored, where);
+  fields.object("content");
+  const auto content = fields.at("content");
+  RunKey key;
+  key.composition = facts.method, key.seed = facts.seed, key.order = facts.order_number;
+  auto expected = run_fingerprint(facts.config, key, content);
+  expected["config"] = with_changes_of(fields.at("config"), expected["config"]);
+  if (stored.contains("hash")) expected["hash"] = self_hash(expected);
+  if (expected != stored || content.value("data", json()) != facts.stream->fingerprint())
+    violation(where + ": is not what the run's options and data give");
+  for (const auto& [name, value] : content.items()) {
+    const auto text = value.is_string() ? value.get<std::string>() : std::string();
+    const bool hash = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (name != "data" && !hash && text != "none" && text != "built in")
+      violation(cat(where, ": '", printable(name), "' is no hash"));
+  }
+}
+
+void check_fingerprint(RunChecks& checks, const std::string& name) {
+  checks.fingerprint(checks.json_file(name, "anything", 1), name);
+}
+
+// The names are those of the run's own files, each with the checksum of what lies there.
+void check_checksums(RunChecks& checks, const std::string& name) {
+  const auto list = checks.json_file(name, {{"format", "number"}, {"files", "anything"}, {"sha256", "hash"}}, 1);
+  const Checksums checksums(checks.facts.folder);
+  const auto files = text_files_of_run(checks.facts.folder);
+  for (const auto& file : checksums.names()) {
+    if (!path_exists(checks.path_of(file))) continue;
+    const auto problem = checksums.problem(file, read_file(checks.path_of(file)));
+    if (!problem.empty()) checks.violation(file + ": " + problem);
+  }
+  for (const auto& file : files)
+    if (!checksums.lists(file)) checks.violation(file + ": is not in checksums.json: it was added or renamed later");
+  for (const auto& [file, entry] : list.at("files").items()) {
+    checks.match(entry, {{"sha256", {"hash"}}, {"first_bytes", "number"}}, cat(name, ": '", printable(file), "'"));
+    if (!is_run_file(file) || entry.at("sha256").size() > 2)
+      checks.violation(cat(name, ": '", printable(file), "' is no entry that a run writes"));
+  }
 }
 
 void check_log(RunChecks& checks, const std::string& name) {

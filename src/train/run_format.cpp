@@ -25,6 +25,8 @@ struct KnownFile {
 // One line a kind of file that a run writes.
 constexpr KnownFile known_files[] = {
     {"config.yaml", check_config},
+    {"fingerprint.json", check_fingerprint},
+    {"checksums.json", check_checksums},
     {"log.jsonl", check_log},
     {"events.out.tfevents.*.*.0", check_events},
     {"metrics.json", check_metrics},
@@ -76,6 +78,11 @@ void add_adapter(RunFacts& facts) {
 
 }  // namespace
 
+bool is_run_file(const std::string& name) {
+  return std::any_of(std::begin(known_files), std::end(known_files),
+                     [&](const KnownFile& file) { return fits_pattern(file.pattern, name.c_str()); });
+}
+
 RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   const JsonFields fields(state, folder + ": the checkpoint's state");
   RunFacts out;
@@ -87,7 +94,8 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
   out.stream = make_stream(run.stream);
   out.model = load_backbone(find_model(run.model));
-  out.order = task_order(out.stream->tasks().size(), fields.integer("order"));
+  out.seed = fields.integer("seed"), out.order_number = fields.integer("order");
+  out.order = task_order(out.stream->tasks().size(), out.order_number);
   for (const auto& name : skill_names()) out.names.skills.insert(name);
   for (const auto& task : out.stream->tasks()) out.names.tasks.insert(task.name);
   const auto& spectral = out.config.options.spectral;

@@ -20,6 +20,7 @@ struct RunFacts {
   RunConfig config;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Backbone> model;
+  int64_t seed = 0, order_number = 0;
   std::vector<size_t> order;                            // of the tasks
   std::map<std::string, std::vector<int64_t>> adapter;  // shapes of the trained weights
   std::vector<StateShape> kept, memory;                 // of the methods, named "method.ewc.fisher"; of a memory
@@ -43,6 +44,8 @@ struct FolderFindings {
   std::vector<std::string> violations;
   int64_t files = 0, bytes = 0;
 };
+
+bool is_run_file(const std::string& name);  // relative to the folder
 
 // Goes through every file of the folder. `search` may look for nothing.
 FolderFindings check_folder(const RunFacts& facts, const SampleSearch& search);

@@ -12,19 +12,19 @@
 
 #include "base/assets.h"
 #include "base/atomic_file.h"
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/interrupt.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "base/text.h"
-#include "io/safetensors.h"
 #include "methods/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "tensor/runtime.h"
 #include "train/announce.h"
+#include "train/run_folder.h"
+#include "train/run_identity.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -32,66 +32,35 @@ namespace {
 
 using nlohmann::json;
 
-// A file by its content; a folder by config.json and the names, sizes and headers of its weight files, since weights
-// may be hundreds of gigabytes.
-std::string model_hash(const std::string& path) {
-  Sha256 hash;
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) {
-    hash.update(read_file(path));
-    return hash.hex();
+// A fingerprint that can stand for a lost one of the output folder: that of any run in it.
+std::optional<json> fingerprint_of_a_run(const std::string& folder) {
+  for (const auto& name : list_folder(folder)) {
+    std::string ignored;
+    if (auto stored = read_fingerprint(folder + "/" + name + "/fingerprint.json", ignored)) return stored;
   }
-  hash.update(read_file(path + "/config.json"));
-  for (const auto& name : list_folder(path)) {
-    const auto file = path + "/" + name;
-    if (std::filesystem::path(name).extension() != ".safetensors") continue;
-    const auto weights = read_safetensors(file);
-    hash.update(cat(name, " ", std::filesystem::file_size(file), "\n"));
-    for (const auto& t : weights.tensors) {
-      hash.update(cat(t.name, " ", dtype_name(t.dtype)));
-      for (const int64_t size : t.shape) hash.update(cat(" ", size));
-    }
-  }
-  return hash.hex();
+  return std::nullopt;
 }
 
-json fingerprint_of(const RunRequest& request, const Stream& stream, const std::string& model_path) {
-  const auto shared = request.config.shared_manifest();
-  Sha256 all;
-  json out = {{"config", shared},
-              {"version", request.version},
-              {"data", stream.fingerprint()},
-              {"model", model_hash(model_path)}};
-  all.update(out.dump());
-  out["hash"] = all.hex();
-  return out;
-}
-
-// Another run's folder is never written into.
-void claim_folder(const RunRequest& request, const json& fingerprint) {
+// Another run's folder is never written into. Looks, but writes nothing; returns the options that differ and may.
+std::vector<std::string> check_output_folder(const RunRequest& request, const json& fingerprint) {
   const auto& folder = request.config.run.output_dir;
-  const auto path = folder + "/fingerprint.json";
   const bool unused = is_unused_folder(folder);  // looked at first: another process may be claiming it just now
-  if (path_exists(path)) {
-    const auto stored = read_json(path);
-    const JsonFields fields(stored, path);
-    fields.object("config");
-    const auto& config = fields.at("config");
-    for (const auto& [key, value] : fingerprint["config"].items())
-      check(config.contains(key) && config[key] == value, folder, ": holds runs with another '", key, "' (",
-            config.contains(key) ? config[key].dump() : "none", ", now ", value.dump(), "); choose another output_dir");
-    check(fields.text("data") == fingerprint["data"].get<std::string>(), folder,
-          ": holds runs on other data; choose another output_dir");
-    check(fields.text("model") == fingerprint["model"].get<std::string>(), folder,
-          ": holds runs from another base model; choose another output_dir");
-    const auto version = fields.text_or("version", "?");
-    if (version != fingerprint["version"].get<std::string>())
+  const auto path = folder + "/fingerprint.json";
+  std::string problem;
+  const auto stored = read_fingerprint(path, problem);
+  if (stored) {
+    const auto version = stored->value("version", std::string());
+    if (version != request.version)
       log_warn(cat(folder, ": was begun with version ", version, ", now ", request.version));
-    return;
+    return check_same(*stored, fingerprint, folder);
   }
-  check(unused, folder, ": is not empty and no run of ours; choose another output_dir");
-  make_folders(folder);
-  write_file_atomically(path, fingerprint.dump(1) + "\n");
+  if (unused) return {};
+  const auto run = fingerprint_of_a_run(folder);
+  check(run.has_value() || problem.empty(), problem, "; choose another output_dir");
+  check(run.has_value(), folder, ": is not empty and no run of ours; choose another output_dir");
+  const auto changed = check_same(*run, fingerprint, folder, /*all_options=*/false);
+  log_warn(cat(problem.empty() ? path + ": is missing" : problem, "; it is written again, from what its runs noted"));
+  return changed;
 }
 
 std::vector<RunKey> keys_of(const RunOptions& run) {
@@ -106,21 +75,6 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
         out.push_back({method, label, seed, order, run.output_dir + "/" + name});
       }
   return out;
-}
-
-bool is_complete(const std::string& folder) {
-  if (!path_exists(folder + "/metrics.json")) return false;
-  const auto path = folder + "/metrics.json";
-  const auto metrics = read_json(path);
-  return JsonFields(metrics, path).flag("complete");
-}
-
-void begin_output(const RunRequest& request, const std::vector<RunKey>& keys, const json& fingerprint) {
-  for (const auto& key : keys)  // before anything is written
-    check(request.resume || !path_exists(key.folder), key.folder,
-          ": exists already; use --resume to go on with it, or another output_dir");
-  claim_folder(request, fingerprint);
-  write_file_atomically(request.config.run.output_dir + "/config.yaml", yaml_text(request.config.manifest()));
 }
 
 at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
@@ -152,6 +106,42 @@ class FolderLock {
  private:
   int descriptor_;
 };
+
+// Everything that could speak against the runs is found before anything is written. Returns what lies in their folders.
+std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content) {
+  const auto& folder = request.config.run.output_dir;
+  for (const auto& key : keys)
+    check(request.resume || !path_exists(key.folder), key.folder,
+          ": exists already; use --resume to go on with it, or another output_dir");
+  const auto fingerprint = shared_fingerprint(request.config, content, request.version);
+  const auto changed = check_output_folder(request, fingerprint);
+  std::vector<FoundRun> found;
+  for (auto& key : keys) {
+    key.fingerprint = run_fingerprint(request.config, key, content);
+    std::optional<FolderLock> lock;
+    if (path_exists(key.folder)) lock.emplace(key.folder);
+    found.push_back(examine_run(key.folder, key.fingerprint));
+    const bool begun = !found.back().fingerprint.is_null();
+    check(changed.empty() || begun, folder, ": holds runs with another '", changed.empty() ? "" : changed[0], "', and ",
+          key.folder, " has not begun; choose another output_dir, or name with --set method=... the run to go on with");
+    if (begun) key.fingerprint = found.back().fingerprint;
+  }
+  for (const auto& run : found)
+    for (const auto& note : run.notes) log_warn(note);
+  make_folders(folder);
+  std::string problem;
+  if (!read_fingerprint(folder + "/fingerprint.json", problem))
+    write_file_atomically(folder + "/fingerprint.json", fingerprint_text(fingerprint));
+  write_file_atomically(folder + "/config.yaml", with_checksum_line(yaml_text(request.config.manifest())));
+  return found;
+}
+
+// What a process that was killed just after its last file left undecided.
+void settle_complete(const RunKey& key) {
+  remove_temporaries(key.folder);
+  Checksums checksums(key.folder);
+  if (checksums.settle()) checksums.save();
+}
 
 }  // namespace
 
@@ -187,26 +177,35 @@ std::vector<std::string> run_all(const RunRequest& request) {
           printable(task.name), "' is scored by '", printable(task.metric), "', which is unknown",
           did_you_mean(task.metric, metrics));
   for (const auto& task : stream->tasks()) check_metric(task.metric);
-  const auto keys = keys_of(config.run);
   if (const auto warning = batch_warning(config.run, *stream); team.leads() && !warning.empty()) log_warn(warning);
-  if (team.leads()) begin_output(request, keys, fingerprint_of(request, *stream, path));
+  auto keys = keys_of(config.run);
+  std::vector<FoundRun> found(keys.size());
+  if (team.leads()) {
+    ContentHashes hashes(request.hash_cache.empty() ? config.run.output_dir + "/hashes.json" : request.hash_cache);
+    found = begin_output(request, keys, run_content(config.run, config.options, *stream, path, hashes));
+    hashes.save();
+  }
 
   const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);
   Data data(*stream, *model, *analyser, team);
   std::vector<std::string> folders;
   bool announced = false;
-  for (const auto& key : keys) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto& key = keys[i];
     folders.push_back(key.folder);
-    if (team.any(team.leads() && is_complete(key.folder))) {
-      log_info(cat(key.folder, ": is complete; nothing to do"));
-      continue;
-    }
     std::optional<FolderLock> lock;
     if (team.leads()) {
       make_folders(key.folder);
       lock.emplace(key.folder);
-      write_file_atomically(key.folder + "/config.yaml", yaml_text(config.manifest()));
     }
+    if (team.any(found[i].complete)) {
+      if (team.leads()) settle_complete(key);
+      log_info(cat(key.folder, ": is complete; nothing to do"));
+      continue;
+    }
+    std::string problem;
+    if (team.leads() && !read_fingerprint(key.folder + "/fingerprint.json", problem))
+      write_file_atomically(key.folder + "/fingerprint.json", fingerprint_text(key.fingerprint));
     Trainer trainer(config, key, *model, data, team);
     trainer.run(request.resume, [&] {
       if (!request.announce || announced || !team.leads()) return;

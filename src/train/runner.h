@@ -18,6 +18,8 @@ struct RunRequest {
   const Team* team = nullptr;
   int gpu = 0;
   bool announce = false;  // a header on stderr before the first run
+  // Where hashes of large files are kept, hashes.json of the output folder where empty; several outputs may share one.
+  std::string hash_cache = {};
 };
 
 // Runs are done one after the other; those that are complete are skipped with --resume. Returns their folders.

@@ -234,17 +234,19 @@ void Trainer::run(bool resume, const std::function<void()>& ready) {
     remove_temporaries(key_.folder),
         remove_unfinished_checkpoints(key_.folder + "/checkpoints");  // of a killed process
     make_folders(key_.folder + "/checkpoints"), make_folders(key_.folder + "/predictions");
+    open_files();
   }
   if (resume) {
-    auto checkpoint = team_.leads() ? load_latest_checkpoint(key_.folder + "/checkpoints") : std::nullopt;
-    if (auto all = shared_checkpoint(std::move(checkpoint), team_)) restore(*all);
+    LatestCheckpoint latest;
+    if (team_.leads()) latest = find_latest_checkpoint(key_.folder + "/checkpoints");
+    set_aside(key_.folder + "/checkpoints", latest.damaged);
+    if (auto all = shared_checkpoint(std::move(latest.checkpoint), team_)) restore(*all);
   }
   last_save_ = now();
   if (ready) ready();
   say_costs();
   const bool fresh = at_.rows.empty();
-  if (fresh) log_bytes_ = 0;
-  if (fresh && team_.leads()) write_file_atomically(log_path(), "");
+  if (fresh && team_.leads()) start_log("");
   start_event_log();
   if (fresh) {
     evaluate();

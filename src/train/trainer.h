@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/checksums.h"
+#include "base/sha256.h"
 #include "metrics/score_matrix.h"
 #include "nn/adamw.h"
 #include "train/checkpoint.h"
@@ -22,7 +24,8 @@ namespace asr {
 struct RunKey {
   std::string composition, label;
   int64_t seed = 0, order = 0;
-  std::string folder;  // of this run
+  std::string folder;                    // of this run
+  nlohmann::json fingerprint = nullptr;  // what it is made of (train/run_identity.h); only process 0 knows it
 };
 
 class Trainer {
@@ -49,6 +52,7 @@ class Trainer {
     std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
     std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
     std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
+    nlohmann::json changes = nlohmann::json::array();                  // of options, when it was resumed
   };
 
   // Rows trained with one optimizer and one schedule: a stage's all, or one of its groups.
@@ -84,6 +88,8 @@ class Trainer {
   bool reaches_over_passes() const;
   double train_pass(const TrainPass& pass, const SampleSet& set, Terms& terms);
   std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
+  std::vector<int64_t> rows_of_step(const Phase& phase, Part passes) const;
+  [[noreturn]] void diverged(const std::string& what, const SampleSet& set, const std::vector<int64_t>& rows) const;
   void complete_share(Share& share, Batch& batch) const;
   AdapterDropout pass_dropout(const TrainPass& pass) const;
   torch::Tensor pass_loss(const TrainPass& pass, const SampleSet& set, Terms& terms);
@@ -98,7 +104,12 @@ class Trainer {
   void write_memory(const std::string& folder);
   void write_results(bool complete);
   void save();
+  void check_finite(const NamedTensors& tensors) const;
+  void open_files();
+  void start_log(const std::string& text);
   void restore(const Checkpoint& checkpoint);
+  void restore_log(const nlohmann::json& state);
+  void note_changes(const nlohmann::json& before);
   std::string log_path() const { return key_.folder + "/log.jsonl"; }
   void log(nlohmann::json line);
   void log_zero_shot();
@@ -137,7 +148,10 @@ class Trainer {
   Position at_;
   std::optional<AdamW> optimizer_;
   std::optional<Checkpoint> restored_;  // optimizer state waits here until the stage is set up again
+  std::optional<Checksums> files_;      // process 0 writes through it
   int64_t log_bytes_ = 0, total_steps_ = 0;
+  Sha256 log_hash_;         // of what was logged so far
+  int64_t saved_step_ = 0;  // of the newest checkpoint, counted over all stages
   double last_save_ = 0, start_seconds_ = 0;
   bool training_ = false;      // now: `start_seconds_` counts
   int64_t answered_ = 0;       // samples, by this process in

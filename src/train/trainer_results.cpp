@@ -73,6 +73,7 @@ void Trainer::log(json line) {
   file << text << std::flush;
   if (!file) fail_system(log_path(), ": cannot be written to; is the disk full?");
   log_bytes_ += static_cast<int64_t>(text.size());
+  log_hash_.update(text);
   if (events_) events_->add(line);
 }
 
@@ -116,8 +117,8 @@ void Trainer::evaluate() {
     if (known) *known = scores.back();
     row.push_back(scores.back().score);
     if (team_.leads())
-      write_predictions(fmt::format("{}/predictions/stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, b + 1),
-                        set, scores.back());
+      files_->stage(fmt::format("predictions/stage-{:02d}-task-{:02d}.jsonl", at_.stage, b + 1),
+                    predictions_text(set, scores.back()));
     if (!all) evaluate_novel(b, task);
   }
   for (size_t b = 0; b < seen; ++b)
@@ -157,9 +158,8 @@ void Trainer::evaluate_novel(size_t position, const StreamTask& task) {
     const auto score =
         evaluate_task(model_, head_ ? &*head_ : nullptr, set, task.metric, config_.run.eval_batch, team_);
     if (team_.leads())
-      write_predictions(
-          fmt::format("{}/predictions/novel-stage-{:02d}-task-{:02d}.jsonl", key_.folder, at_.stage, position + 1), set,
-          score);
+      files_->stage(fmt::format("predictions/novel-stage-{:02d}-task-{:02d}.jsonl", at_.stage, position + 1),
+                    predictions_text(set, score));
     result = score.score;
   }
   at_.novel.resize(static_cast<size_t>(at_.stage));
@@ -194,7 +194,8 @@ void Trainer::log_skills(const std::vector<AnalysedTask>& analysed) {
                {"skill_accuracy", accuracy}, {"skill_forgetting", best},  {"skill_forgetting_step", step}};
   const auto before = stage_folder(key_.folder, at_.stage - 1) + "/analysis.safetensors",
              after = stage_folder(key_.folder, at_.stage) + "/analysis.safetensors";
-  if (at_.stage > 1 && team_.leads()) line["skill_drift"] = skill_drift(before, after);
+  // Where somebody removed the stage before, that was said when the run was resumed.
+  if (at_.stage > 1 && team_.leads() && path_exists(before)) line["skill_drift"] = skill_drift(before, after);
   if (auto parts = part_accuracy(analysed); !parts.empty()) line["parts"] = std::move(parts);
   log(line);
 }
@@ -266,17 +267,17 @@ void Trainer::write_results(bool complete) {
   std::vector<std::string> tasks;
   for (const size_t task : order_) tasks.push_back(data_.stream().tasks()[task].name);
   const bool joint = methods_[0]->joint();
-  write_file_atomically(key_.folder + "/matrix.csv", matrix_text(tasks, at_.rows, 0, joint));
+  files_->stage("matrix.csv", matrix_text(tasks, at_.rows, 0, joint));
   const auto& known = data_.stream().tasks();
   const bool composes = std::any_of(known.begin(), known.end(), [](const StreamTask& t) { return t.novel; });
   const auto novel = composes ? at_.novel : std::vector<std::vector<double>>();
-  if (!novel.empty()) write_file_atomically(key_.folder + "/matrix_novel.csv", matrix_text(tasks, novel, 1, false));
+  if (!novel.empty()) files_->stage("matrix_novel.csv", matrix_text(tasks, novel, 1, false));
   int64_t adapter = 0, stored = 0;
   for (const auto& [name, tensor] : parameters_) adapter += tensor.numel();
   bool replay_free = true;
   for (const auto& method : methods_) replay_free = replay_free && method->keeps() == Keeps::statistics;
   for (const auto& item : kept_items(key_.composition, methods_)) stored += static_cast<int64_t>(item.tensor.nbytes());
-  const json metrics = {
+  json metrics = {
       {"label", key_.label},
       {"method", key_.composition},
       {"seed", key_.seed},
@@ -302,11 +303,16 @@ void Trainer::write_results(bool complete) {
   if (complete) {
     write_memory(key_.folder);
     const auto& run = config_.run;
-    save_adapter(key_.folder + "/adapter", parameters_,
-                 {run.lora_rank, run.lora_alpha, run.lora_dropout, run.model});
+    save_adapter(key_.folder + "/adapter", parameters_, {run.lora_rank, run.lora_alpha, run.lora_dropout, run.model});
+    files_->adopt({"adapter/adapter_config.json", "adapter/adapter_model.safetensors"});
+    files_->cover_whole("log.jsonl", Sha256(log_hash_).hex());
   }
   // Last: a run that is called complete is not touched again, so nothing of it may be missing.
-  write_file_atomically(key_.folder + "/metrics.json", metrics.dump(1) + "\n");
+  if (!at_.changes.empty()) metrics["changes"] = at_.changes;
+  files_->stage("metrics.json", metrics.dump(1) + "\n");
+  if (!complete) return;  // the next checkpoint writes them
+  files_->commit();
+  files_->save();
 }
 
 }  // namespace asr

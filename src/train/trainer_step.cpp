@@ -57,6 +57,25 @@ std::vector<int64_t> Trainer::pass_rows(const Phase& phase, int64_t pass, Share&
   return {rows.begin() + mine.begin, rows.begin() + mine.end};
 }
 
+// This process's samples of the step in hand.
+std::vector<int64_t> Trainer::rows_of_step(const Phase& phase, Part passes) const {
+  std::vector<int64_t> out;
+  for (int64_t micro = passes.begin; micro < passes.end; ++micro) {
+    Share share{splits_batches() ? team_ : alone_};
+    const auto rows = pass_rows(phase, (at_.step - phase.first) * config_.run.accumulation + micro, share);
+    out.insert(out.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
+void Trainer::diverged(const std::string& what, const SampleSet& set, const std::vector<int64_t>& rows) const {
+  fail_system(what, " at step ", at_.step + 1, " of stage ", at_.stage, ", batch of ", names_of(set, rows),
+              "; the step was not taken, and the last checkpoint is of step ", saved_step_,
+              ": look at these samples, or go on from there with --resume and a lower learning_rate (for this run "
+              "alone: --set method=",
+              key_.composition, " --set learning_rate=...; the change is recorded)");
+}
+
 // What only all processes together know of a batch: its answers, its longest text, who holds which rows.
 void Trainer::complete_share(Share& share, Batch& batch) const {
   if (share.team.size() == 1) return;
@@ -178,10 +197,7 @@ double Trainer::train_pass(const TrainPass& pass, const SampleSet& set, Terms& t
   const auto& run = config_.run;
   const auto total = pass_loss(pass, set, terms);
   const double value = total.item<double>();
-  if (!std::isfinite(value))
-    fail_system("the loss is ", value, " at step ", at_.step + 1, " of stage ", at_.stage, ", batch of ",
-                names_of(set, pass.rows),
-                "; nothing later was saved: lower learning_rate or look at these samples, then --resume");
+  if (!std::isfinite(value)) diverged(cat("the loss is ", value), set, pass.rows);
   (run.accumulation > 1 ? total / static_cast<double>(run.accumulation) : total).backward();
   return value / static_cast<double>(run.accumulation);
 }
@@ -224,7 +240,9 @@ Trainer::StepDone Trainer::train_step(const SampleSet& set, const Phase& phase) 
       loss += train_pass(make_pass(set, phase, micro, passes), set, terms);
   }
   team_.sum(optimizer_->gradient());
-  const auto norm = optimizer_->clip(run.max_grad_norm);
+  const double norm = optimizer_->clip(run.max_grad_norm).item<double>();
+  // Before the step: what it would write into the adapters and the optimizer could never be undone.
+  if (!std::isfinite(norm)) diverged(cat("the gradient's norm is ", norm), set, rows_of_step(phase, passes));
   const auto warmup = static_cast<int64_t>(run.warmup_ratio * static_cast<double>(steps));
   const double rate = run.schedule == Schedule::cosine ? cosine_rate(run.learning_rate, step, steps, warmup)
                       : step < warmup ? run.learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup)
@@ -233,7 +251,7 @@ Trainer::StepDone Trainer::train_step(const SampleSet& set, const Phase& phase) 
   ++at_.global_step, ++at_.step;
   const bool log_now = at_.step % run.logging_steps == 0 || at_.step == phase.end();
   const auto done = add_up(loss, log_now, passes.end == run.accumulation, terms);
-  if (log_now) log_step(phase, done.loss, rate, norm.item<double>(), terms);
+  if (log_now) log_step(phase, done.loss, rate, norm, terms);
   return done;
 }
 

@@ -77,7 +77,9 @@ TEST_F(Runs, TheSameLabelInTwoFolders) {
   const auto set = load_runs({folder / "a", folder / "b"});
   EXPECT_EQ(set.runs[0].label, "asr@" + (folder / "a"));
   EXPECT_EQ(set.runs[1].label, "asr@" + (folder / "b"));
-  EXPECT_EQ(set.notes.size(), 1u);
+  ASSERT_EQ(set.notes.size(), 2u);
+  EXPECT_CONTAINS(set.notes[0], "told apart by folder");
+  EXPECT_CONTAINS(set.notes[1], "a/asr and 1 more: have no checksums.json; the files are read unchecked");
   EXPECT_EQ(set.out, "");
   std::filesystem::copy(folder / "a/asr", folder / "a/copy", std::filesystem::copy_options::recursive);
   EXPECT_CONTAINS(error_of([&] { load_runs({folder / "a"}); }), "are both asr, seed 0, order 0; remove one");
