@@ -27,48 +27,118 @@ void read_json_lines(ByteSpan bytes, const std::string& path, const JsonRecordUs
   });
 }
 
-// The parser hands over every finished value; records are used and dropped, so the document never grows.
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+// Goes over a document once, cutting out one value after the other; each is parsed by itself, so that the document
+// never grows in memory and a value never costs more than its own length.
 class DocumentReader {
  public:
-  DocumentReader(const std::string& path, const JsonRecordUse& use) : path_(path), use_(use) {}
+  DocumentReader(std::string_view text, const std::string& path, const JsonRecordUse& use)
+      : text_(text), path_(path), use_(use) {}
 
-  bool operator()(int depth, json::parse_event_t event, json& value) {
-    using Event = json::parse_event_t;
-    check(depth < static_cast<int>(kDeepestJson), path_, ": not valid JSON: nested deeper than ", kDeepestJson);
-    if (depth == 0 && event == Event::array_start) root_is_array_ = true;
-    if (depth == 1 && event == Event::key) key_ = value.get<std::string>();
-    if (depth == 1 && event == Event::array_start) in_array_ = !root_is_array_;
-    if (depth == 1 && event == Event::object_start) in_array_ = false;
-    const bool ends = event == Event::object_end;
-    const bool record = ends && (depth == 1 || (depth == 2 && in_array_));
-    if (!record) return true;
-    use_({value, root_is_array_ ? "" : key_, depth == 1 && !root_is_array_, cat(path_, ": record ", ++count_)});
-    return false;
+  void read() {
+    const char first = next();
+    if (first == '[') {
+      read_list("");
+    } else if (first == '{') {
+      read_members();
+    } else {
+      const auto value = take_value();
+      fail(path_, ": expected JSON objects, found ", value.type_name());
+    }
+    check(next() == '\0' && at_ == text_.size(), place(at_), ": not valid JSON: something stands after the end");
   }
 
  private:
+  std::string place(size_t byte) const { return cat(path_, ":", line_and_column(text_, byte)); }
+
+  // The next character that is not blank, which stays; zero at the end.
+  char next() {
+    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  void expect(char wanted) {
+    check(next() == wanted, place(at_), ": not valid JSON: expected '", wanted, "'");
+    ++at_;
+  }
+
+  // The first byte behind the value that begins here, as far as brackets and quotes tell.
+  size_t value_end() const {
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = at_; i < text_.size(); ++i) {
+      const char c = text_[i];
+      if (quoted) {
+        if (c == '\\') ++i;
+        quoted = c != '"';
+        if (!quoted && depth == 0) return i + 1;
+      } else if (c == '"') {
+        quoted = true;
+      } else if (c == '[' || c == '{') {
+        ++depth;
+      } else if (c == ']' || c == '}') {
+        if (depth <= 1) return depth == 0 ? i : i + 1;
+        --depth;
+      } else if (depth == 0 && (c == ',' || c == ':')) {
+        return i;
+      }
+    }
+    return text_.size();
+  }
+
+  json take_value() {
+    next();
+    const size_t begin = at_;
+    at_ = std::max(begin, value_end());
+    json out;
+    JsonProblem problem;
+    if (!try_parse_json(text_.substr(begin, at_ - begin), out, problem))
+      fail(place(begin + problem.byte), ": ", problem.reason);
+    return out;
+  }
+
+  void hand_over(const json& value, const std::string& key, bool in_map) {
+    if (value.is_object()) use_({value, key, in_map, cat(path_, ": record ", ++count_)});
+  }
+
+  void read_list(const std::string& key) {
+    expect('[');
+    if (next() == ']') return expect(']');
+    while (true) {
+      hand_over(take_value(), key, false);
+      if (next() != ',') break;
+      expect(',');
+    }
+    expect(']');
+  }
+
+  void read_members() {
+    expect('{');
+    if (next() == '}') return expect('}');
+    while (true) {
+      check(next() == '"', place(at_), ": not valid JSON: expected a key");
+      const auto key = take_value().get<std::string>();
+      expect(':');
+      if (next() == '[')
+        read_list(key);
+      else
+        hand_over(take_value(), key, true);
+      if (next() != ',') break;
+      expect(',');
+    }
+    expect('}');
+  }
+
+  const std::string_view text_;
   const std::string& path_;
   const JsonRecordUse& use_;
-  std::string key_;
-  bool root_is_array_ = false, in_array_ = false;
-  size_t count_ = 0;
+  size_t at_ = 0, count_ = 0;
 };
 
 void read_document(ByteSpan bytes, const std::string& path, const JsonRecordUse& use) {
-  const char* begin = begin_of(bytes);
-  try {
-    const auto rest = json::parse(begin, begin + bytes.size, DocumentReader(path, use));
-    check(rest.is_structured(), path, ": expected JSON objects, found ", rest.type_name());
-  } catch (const json::parse_error& error) {  // it counts bytes from 1
-    fail(path, ":", line_and_column({begin, bytes.size}, error.byte > 0 ? error.byte - 1 : 0),
-         ": not valid JSON: ", json_reason(error));
-  } catch (const json::exception& error) {  // a number beyond any range
-    fail(path, ": not valid JSON: ", json_reason(error));
-  }
-}
-
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+  DocumentReader({begin_of(bytes), bytes.size}, path, use).read();
 }
 
 // JSON lines: the first line is closed, and another object follows or it is a record itself. A whole benchmark may be

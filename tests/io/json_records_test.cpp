@@ -63,6 +63,9 @@ TEST(JsonRecords, ErrorsNameLineAndColumn) {
   EXPECT_CONTAINS(message("nonsense"), "f:1:");
   EXPECT_CONTAINS(message("3"), "expected JSON objects, found number");
   EXPECT_CONTAINS(message(std::string(200000, '[')), "not valid JSON");
+  for (const char* text : {"[1,]", "[1 2]", "[{} {}]", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":[1}", "{a:1}", "[{}]x",
+                           "[{},", "{\"a\"", "[\"a]", "[1]]", "{\"a\":}", "[{\"a\":1e999}]", "[,1]"})
+    EXPECT_CONTAINS(message(text), "not valid JSON");
   EXPECT_CONTAINS(message("{\"question_id\":1}\n" + std::string(200000, '[')), "f:2:");
 }
 
