@@ -310,7 +310,7 @@ class Target:
             self.statuses |= {130, 143}
 
 
-def make_inputs(base, rng, program):
+def make_inputs(base, place, rng, program):
     """One folder a target, small, and all valid."""
     def folder(name):
         out = base / name
@@ -348,7 +348,7 @@ def make_inputs(base, rng, program):
         {"question_id": i, "answer": "red %d" % i, "answers": ["red"] * 10, "type": "DO"}) + "\n" for i in range(5)))
 
     f = folder("skills")
-    (f / "taxonomy.yaml").write_text("skills:\n  - name: count\n  - name: color\n  - name: other\n")
+    shutil.copy(ROOT / "configs" / "taxonomy.yaml", f / "taxonomy.yaml")
     (f / "q.jsonl").write_text("".join(json.dumps({"question": "how many balls %d?" % i, "skill": "count"}) + "\n"
                                        for i in range(12)))
     (f / "q.tsv").write_text("count\thow many?\ncolor\twhat color is it?\n" * 6)
@@ -357,6 +357,9 @@ def make_inputs(base, rng, program):
     for model in sorted(MODELS.iterdir()):
         shutil.copytree(model, base / ("model-" + model.name))
         (base / ("model-" + model.name) / "p.png").write_bytes(png(40, 30, rng))
+
+    f = folder("pretrained")
+    shutil.copy(ROOT / "assets" / "tiny-S.safetensors", f / "m.safetensors")
 
     f = folder("stream")
     (f / "images").mkdir()
@@ -371,10 +374,11 @@ def make_inputs(base, rng, program):
         {"images": "images", "metric": "exact", "tasks": [
             {"name": t, "files": {s: "%s.%s.jsonl" % (t, s) for s in ("train", "val")}} for t in ("one", "two")]}))
 
-    f = folder("prepared")
-    subprocess.run([program, "prepare", "manifest", "--source", str(base / "stream"), "--images",
-                    str(base / "stream" / "images"), "-o", str(f / "out")], check=True, capture_output=True)
+    f = place / "prepared"  # made where it will be used: a preparation remembers its source's path and times
     shutil.copytree(base / "stream", f / "source")
+    subprocess.run([program, "prepare", "manifest", "--source", str(f / "source"), "--images",
+                    str(f / "source" / "images"), "-o", str(f / "out")], check=True, capture_output=True)
+    shutil.move(f, base / "prepared")
 
     small = ("stream:\n  name: world-10\n  tasks: 2\n  train: 8\n  val: 4\nper_device_train_batch_size: 4\n"
              "analysis:\n  samples: 2\nsave_steps: 1\n")
@@ -382,6 +386,8 @@ def make_inputs(base, rng, program):
         f = folder("run-" + method)
         (f / "c.yaml").write_text("method: %s\noutput_dir: %s\n" % (method, f / "out") + small)
         subprocess.run([program, "run", str(f / "c.yaml"), "--threads", "1"], check=True, capture_output=True)
+    shutil.copytree(base / "run-asr", base / "run-part")
+    (base / "run-part" / "out" / "asr" / "metrics.json").unlink()  # as if it had been stopped before its end
     f = folder("config")
     (f / "c.yaml").write_text("method: asr\n" + small + "learning_rate: 0.001\nlora_rank: 4\newc:\n  lambda: 10\n")
 
@@ -412,6 +418,11 @@ def targets():
         Target("run (stream)", "stream", ["run", "{i}/../config/c.yaml", "--set", "stream.name=manifest", "--set",
                                           "stream.path={i}", "--set", "output_dir={o}"], 0.5, 6, stops=True),
     ]
+    out.append(Target("pretrain", "pretrained", ["pretrain", "-o", "{o}", "--init", "{i}/m.safetensors", "--steps", "1",
+                                                 "--batch", "2", "--pool", "64", "--check-every", "0",
+                                                 "--check-samples", "1"], 0.5, 15, stops=True))
+    out.append(Target("run --resume (stopped)", "run-part", ["run", "{i}/c.yaml", "--resume", "--set",
+                                                             "output_dir={i}/out"], 2, 10, stops=True))
     for metric in ("exact", "vqa", "contains", "cider", "wups"):
         out.append(Target("score " + metric, "score", ["score", "--metric", metric, "--predictions", "{i}/p.jsonl",
                                                        "--references", "{i}/r.jsonl", "--per-sample"]))
@@ -425,6 +436,7 @@ def targets():
                    stops=True),
             Target("drift (analysis)", source, ["drift", inner + "/stages/01/analysis.safetensors",
                                                 inner + "/stages/02/analysis.safetensors"], 2),
+            Target("bound", source, ["bound", inner]),
             Target("matrix (run)", source, ["matrix", inner + "/matrix.csv"]),
         ]
     for model in sorted(p.name for p in MODELS.iterdir()):
@@ -491,7 +503,7 @@ def main():
     rng = random.Random(options.seed)
     work = pathlib.Path(tempfile.mkdtemp(prefix="asr-attack-"))
     base, place = work / "valid", work / "case"
-    make_inputs(base, rng, os.path.join(options.build, "asr"))
+    make_inputs(base, place, rng, os.path.join(options.build, "asr"))
     server = Server(pathlib.Path(options.build) / "tests" / "fork_server")
     chosen = [t for t in targets() if not options.only or t.name.startswith(options.only)]
     assert chosen, "no such command"
