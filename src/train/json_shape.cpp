@@ -28,8 +28,6 @@ bool is_of_kind(const std::string& text, const std::string& kind, const JsonName
   if (kind == "term")
     return text.size() <= 40 && (ends_with(text, "_loss") || ends_with(text, "_weight")) &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
-  if (kind == "file")  // of the run's folder
-    return text.size() <= 80 && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789/_.-") == std::string::npos;
   if (kind == "hash") return text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   return false;
 }

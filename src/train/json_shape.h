@@ -15,7 +15,7 @@ struct JsonNames {
 };
 
 // Kinds: "number" (or null), "flag", "text" (of at most 400 bytes), "skill", "task", "part" (of a long-tailed stream),
-// "term" (of a loss), "time", "file" (a name in the folder), "hash" (hexadecimal digits), "anything". What does not
+// "term" (of a loss), "time", "hash" (hexadecimal digits), "anything". What does not
 // fit is added to `problems`.
 void match_json(const nlohmann::json& value, const nlohmann::json& shape, const JsonNames& names,
                 const std::string& where, std::vector<std::string>& problems);
