@@ -375,8 +375,9 @@ void check_overlays(RunChecks& checks, const Safetensors& file, const std::strin
   checks.metadata(file, "overlay", list.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!list.is_array()) return checks.violation(name + ": metadata 'overlay' is no list");
   const auto* images = file.find("overlay.image");
-  const bool right = (images ? images->shape.size() == 4 && images->shape[0] : 0) == static_cast<int64_t>(list.size());
-  if (!right) return checks.violation(name + ": 'overlay.image' and metadata 'overlay' differ in length");
+  const int64_t kept = images && images->shape.size() == 4 ? images->shape[0] : 0;
+  if (kept != static_cast<int64_t>(list.size()))
+    return checks.violation(name + ": 'overlay.image' and metadata 'overlay' differ in length");
   std::map<std::string, int64_t> next;
   std::string answers;
   for (size_t i = 0; i < list.size(); ++i) {

@@ -156,9 +156,10 @@ TEST(Signals, APeerThatNeverComesIsNamed) {
     Command run({"run", config, "--threads", "1", "--connect-timeout", "2"}, folder / "error",
                 {{"RANK", rank}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
     EXPECT_EQ(run.status(), 1);
-    EXPECT_CONTAINS(run.said(), "--connect-timeout");
-    EXPECT_EQ(std::count(run.said().begin(), run.said().end(), '\n'), 1) << run.said();
-    return run.said();
+    const auto said = run.said();
+    EXPECT_CONTAINS(said, "--connect-timeout");
+    EXPECT_EQ(said.find("asr: "), said.rfind("asr: ")) << said;  // newer libraries add warnings of their own
+    return said;
   };
   EXPECT_CONTAINS(wait_as("0"), "has waited 2 s for others to start; missing: 1, 2;");
   EXPECT_CONTAINS(wait_as("1"), "cannot meet the others");  // not even the place to meet is there

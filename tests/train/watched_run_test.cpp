@@ -104,7 +104,7 @@ TEST(WatchedRun, TheHeaderSaysWhatWillBeDone) {
        {"world-10, 3 tasks, 72 training and 24 scored samples", "on cpu", "4321 trained numbers in float32",
         "vanilla, 9 steps of 8 samples, 72 answers", "expected  about ", "folder    "})
     EXPECT_CONTAINS(text, part);
-  EXPECT_EQ(score_row({"a", "b\n"}, {1, 2}), "a 1.0, b\\n 2.0; mean 1.5");
+  EXPECT_EQ(score_row({"a", "b\n"}, {1, 2}), "a 1.0, b\\x0a 2.0; mean 1.5");
   const std::vector<std::string> many(40, "t");
   EXPECT_CONTAINS(score_row(many, std::vector<double>(40, 1)), "... t 1.0");
 }
