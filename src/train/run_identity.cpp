@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <set>
 
-#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
@@ -14,6 +13,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "skills/part_of_speech.h"
+#include "train/data.h"
 
 namespace asr {
 namespace {
@@ -88,13 +88,11 @@ std::string shown_value(const json& value) {
 
 json run_content(const RunOptions& run, const Options& options, const Stream& stream, const std::string& model,
                  ContentHashes& hashes) {
-  const bool uses_parser = options.asr.skill != SkillMode::oracle && options.asr.skill != SkillMode::rule;
-  const auto parser = run.parser.find('/') == std::string::npos && uses_parser ? find_asset(run.parser) : run.parser;
   const auto lexicon = lexicon_files();
   return {{"data", stream.fingerprint()},
           {"pictures", picture_hash(stream, run.scored_split(), hashes)},
           {"model", model_hash(model, hashes)},
-          {"parser", uses_parser ? hashes.of(parser, "the parser") : "none"},
+          {"parser", reads_parser(options.asr.skill) ? hashes.of(run.parser_path(), "the parser") : "none"},
           {"taxonomy", run.taxonomy.empty() ? "built in" : hashes.of(run.taxonomy, "the taxonomy")},
           {"lexicon", lexicon.empty() ? "built in" : hash_of_list(hashes.of(lexicon, "WordNet"))}};
 }

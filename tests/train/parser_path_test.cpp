@@ -16,6 +16,16 @@ TEST(ParserPath, IsTheStreamsOwnOrTheOneNamed) {
   unsetenv("ASR_ASSETS");
 }
 
+TEST(ParserPath, ARunThatNamesNoneTakesTheStreams) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto list = small_run(folder / "model", folder / "out", "asr");
+  list.push_back({"skills.parser", "", "test"}), list.push_back({"stream.tasks", "1", "test"});
+  setenv("ASR_ASSETS", ASR_SOURCE_DIR "/assets", 1);
+  EXPECT_EQ(message_of([&] { run_small(list); }), "");
+  unsetenv("ASR_ASSETS");
+}
+
 TEST(ParserPath, TheFilesOfThePaperNameIt) {
   for (const char* name : {"clt-vqa", "coin", "nextqa", "ucit", "vqacl", "vqav2-10"}) {
     const auto path = cat(ASR_SOURCE_DIR "/configs/paper/", name, ".yaml");
