@@ -184,8 +184,12 @@ TEST_F(OwnData, TasksByAField) {
   options_.task_field = "topic", list[3].erase("topic"), list[4]["topic"] = "a/b";
   save("all.json", list.dump());
   EXPECT_CONTAINS(refusal("manifest"), "id 'r3': has no text 'topic', which names its task");
+  list[5]["topic"] = "line\nbreak", list[6]["topic"] = std::string(121, 'x');
+  save("all.json", list.dump());
   options_.skip_bad = true;
-  EXPECT_EQ(prepare("manifest")["skipped"].size(), 2u);
+  const auto skipped = prepare("manifest")["skipped"];
+  EXPECT_EQ(skipped["has no text"], 1);
+  EXPECT_EQ(skipped["its task"], 3);
   options_.stream = "coin";
   EXPECT_CONTAINS(refusal("coin"), "--task-field belongs to manifest");
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/task_names.h"
 #include "streams/prepare/preparation.h"
 #include "streams/row_file.h"
 
@@ -77,7 +78,9 @@ class ManifestReader {
   }
   std::string name_problem(const std::string& name) const {
     if (name.empty()) return cat("has no text '", printable(field()), "', which names its task (--task-field)");
-    return name.find('/') == std::string::npos ? "" : cat("its task '", printable(name), "' has a slash");
+    const bool slash = name.find('/') != std::string::npos;
+    const auto problem = slash ? "has a slash" : asr::name_problem(name);
+    return problem.empty() ? "" : cat("its task '", printable(name), "' ", problem);
   }
   void note_task(const std::string& name, const ManifestTask& file, const RowPlace& place) {
     if (!tasks_.emplace(name, tasks_.size()).second) return;
