@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "backbones/adapter_file.h"
 #include "base/checksums.h"
 #include "base/folders.h"
 #include "base/interrupt.h"
@@ -284,6 +285,25 @@ TEST(Resume, BringsBackResultsFromTheCheckpoint) {
     EXPECT_CONTAINS(outcome.said, "written again");
     EXPECT_TRUE(read_text(cat(run, "/", name)) == content) << name;
   }
+}
+
+TEST(Resume, AnAdapterOfARunIsCheckedBeforeItIsUsed) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto adapter = run_small(resume_options(folder, "out"))[0] + "/adapter";
+  const auto model = load_backbone(folder / "model");
+  EXPECT_FALSE(load_adapter(*model, adapter).empty());
+  for (const std::string name : {"/adapter_config.json", "/adapter_model.safetensors"}) {
+    const auto content = read_text(adapter + name);
+    flip_middle(adapter + name);
+    EXPECT_CONTAINS(error_of([&] { load_adapter(*model, adapter); }), adapter + name);
+    write_text(adapter + name, content);
+  }
+  // Elsewhere the configuration is the user's to edit.
+  fs::copy(adapter, folder / "copy");
+  auto config = read_text(folder / "copy/adapter_config.json");
+  write_text(folder / "copy/adapter_config.json", config.insert(config.find("\"bias\""), "\"remark\": 1, "));
+  EXPECT_FALSE(load_adapter(*model, folder / "copy").empty());
 }
 
 TEST(Resume, NamesWhatIsMissingAndGoesOn) {
