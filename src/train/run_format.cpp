@@ -58,6 +58,15 @@ bool fits_pattern(const char* pattern, const char* name) {
   return *name == '\0';
 }
 
+// What of the stored options this version knows; the rest is a violation of its own, when the files are looked at.
+nlohmann::json known_options(const nlohmann::json& stored, const nlohmann::json& known) {
+  if (!stored.is_object() || !known.is_object()) return stored;
+  auto out = nlohmann::json::object();
+  for (const auto& [key, value] : stored.items())
+    if (known.contains(key)) out[key] = known_options(value, known[key]);
+  return out;
+}
+
 void add_adapter(RunFacts& facts) {
   const auto& run = facts.config.run;
   for (const auto& [name, tensor] : add_experts(facts.model->sites(), run.lora_rank, run.lora_alpha, 0)) {
@@ -89,7 +98,8 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   out.folder = folder, out.method = fields.text("method");
   fields.object("config");
   // The manifest is nested; YAML text brings it back to assignments.
-  out.config = resolve_run(parse_yaml_options(yaml_text(fields.at("config")), folder + " (stored config)"));
+  const auto stored = known_options(fields.at("config"), RunConfig().manifest());
+  out.config = resolve_run(parse_yaml_options(yaml_text(stored), folder + " (stored config)"));
   const auto& run = out.config.run;
   if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
   out.stream = make_stream(run.stream);
