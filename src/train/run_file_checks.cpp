@@ -14,6 +14,7 @@
 #include "io/resample.h"
 #include "io/safetensors_metadata.h"
 #include "skills/taxonomy.h"
+#include "skills/words.h"
 #include "tensor/tensor_io.h"
 #include "train/event_log.h"
 #include "train/run_checks.h"
@@ -401,7 +402,7 @@ void check_overlays(RunChecks& checks, const Safetensors& file, const std::strin
     if (fields.text("question") != sample.question || fields.text("answer") != sample.answer)
       checks.violation(place + ": is not the validation sample's question and answer");
     for (const auto& word : fields.texts("functional"))
-      if (sample.question.find(word) == std::string::npos)
+      if (lower_case(sample.question).find(lower_case(word)) == std::string::npos)
         checks.violation(cat(place, ": '", printable(word), "' is no word of its question"));
     const auto answer = fields.text("prediction");
     if (static_cast<int64_t>(answer.size()) > longest_answer(facts, task))
