@@ -269,17 +269,16 @@ std::vector<std::string> method_folders(const std::string& path) {
 
 void run(const std::string& path, const Common& common) {
   json runs = json::array();
-  std::string short_one;
+  std::vector<std::string> left_out;
   for (const auto& folder : method_folders(path)) {
     const auto stages = stages_in(folder);
-    if (stages.size() < 2) {
-      short_one = cat(folder, ": one analysed stage; the theorem compares two");
-      log_warn(short_one);
-      continue;
-    }
-    runs.push_back(run_json(bound_of(folder, stages)));
+    if (stages.size() < 2)
+      left_out.push_back(cat(folder, ": one analysed stage; the theorem compares two"));
+    else
+      runs.push_back(run_json(bound_of(folder, stages)));
   }
-  check(!runs.empty(), short_one);
+  check(!runs.empty(), join(left_out, "; "));
+  for (const auto& line : left_out) log_warn(line, "; left out");
   if (common.json) return print_json({{"runs", runs}});
   for (const auto& entry : runs) {
     std::cout << printable(entry["run"].get<std::string>()) << "\n\n";
