@@ -1,5 +1,6 @@
 // What a run leaves behind for people: tables and report at its end, a command that repeats it, scores on novel
 // compositions, and task names of every kind.
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -183,6 +184,8 @@ TEST_F(RunSummary, UnfinishedRunsAreShownAsSuch) {
 }
 
 TEST(WorldCaptions, AreScoredBySevenPartsAndMayExceedAHundred) {
+  if (!std::getenv("ASR_WORDNET") && !fs::exists("/usr/share/wordnet/data.noun"))
+    GTEST_SKIP() << "WordNet is not installed (package wordnet-base) and ASR_WORDNET is not set";
   const auto& stream = world::stream("world-cit");
   const size_t task = stream.tasks.size() - 1;
   ASSERT_EQ(stream.tasks[task].name, "caption");
