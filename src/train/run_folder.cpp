@@ -188,13 +188,22 @@ class Examination {
     }
   }
 
+  // A run that measured no prototypes (analysis.memory: no) has no memory to bring back.
+  bool measures_prototypes() const {
+    static const json::json_pointer option("/config/analysis/memory");
+    const auto last = fmt::format("stages/{:02d}/memory.safetensors", stages_done_);
+    return out.fingerprint.value(option, std::string("yes")) != "no" || path_exists(path(last));
+  }
+
   void look_at_results() {
     if (!out.complete) return;
     const char* const memory = "memory.safetensors";
     const auto adapter = path("adapter/adapter_model.safetensors");
     auto problem = tensor_file_problem(path(memory));
-    for (const auto& file : {path(memory), adapter})
-      if (problem.empty() && !path_exists(file)) problem = file + ": is missing";
+    for (const auto& file : {path(memory), adapter}) {
+      const bool wanted = file == adapter || measures_prototypes();
+      if (problem.empty() && wanted && !path_exists(file)) problem = file + ": is missing";
+    }
     if (problem.empty()) return;
     check(latest_.checkpoint.has_value(), problem, ", and no checkpoint is left to write it from");
     out.notes.push_back(problem + "; it is written again from the checkpoint");

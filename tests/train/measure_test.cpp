@@ -13,6 +13,8 @@
 #include "tensor/torch_compat.h"
 #include "tests/train/run_support.h"
 #include "train/data.h"
+#include "train/run_folder.h"
+#include "train/run_identity.h"
 
 namespace asr {
 namespace {
@@ -199,6 +201,24 @@ TEST(AnalysisMemory, IsLeftOutWhereAskedAndNoMethodNeedsIt) {
   const auto analysis = read_analysis_file(folder / "without/vanilla/stages/03/analysis.safetensors");
   EXPECT_FALSE(analysis.rows.empty()) << "spectra are measured all the same";
   for (const double distance : analysis.samples.distance) EXPECT_TRUE(std::isnan(distance)) << "there is no prototype";
+}
+
+// A complete run is not taken up again for a file that it never had.
+TEST(AnalysisMemory, IsMissedByAResumedRunOnlyWhereItWasMeasured) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto options = small_run(folder / "model", folder / "out", "[vanilla,asr]");
+  const auto runs = run_small(also_set(options, "analysis.memory", "no"));
+  ASSERT_EQ(runs.size(), 2u);
+  std::filesystem::remove(runs[1] + "/memory.safetensors");
+  for (const auto& run : runs) {
+    std::string problem;
+    const auto stored = read_fingerprint(run + "/fingerprint.json", problem);
+    ASSERT_TRUE(stored) << problem;
+    const auto found = examine_run(run, *stored);
+    EXPECT_EQ(found.complete, run == runs[0]) << run;
+    EXPECT_EQ(found.notes.empty(), run == runs[0]) << run;
+  }
 }
 
 // The ablation's later stages need no pass either.
