@@ -137,5 +137,32 @@ TEST_F(BoundRun, WhatDoesNotFitIsNamed) {
   EXPECT_CONTAINS(refused(run.path()), "NaN");
 }
 
+// A fair coin on -c, c is sqrt(2 - 2 sqrt(2 / pi)) c away from its Gaussian. Both files are measured in A's deviation.
+TEST(DriftGamma, IsInTheMetricOfTheOlderFile) {
+  TemporaryFolder folder;
+  constexpr double kUnit = 0.63579;
+  const auto write_coin = [&](const std::string& name, double c) {
+    const auto one = [](double value) { return torch::full({1, 1}, value, at::kDouble); };
+    const auto coin = torch::arange(1000).remainder(2).mul(2).sub(1).to(at::kDouble).mul(c).view({1000, 1});
+    save_tensors(folder / name,
+                 {{"skill", torch::zeros({1}, at::kLong)},
+                  {"mean", one(0)},
+                  {"variance", one(c * c)},
+                  {"radial", one(1)},
+                  {"angular", one(1)},
+                  {"sample.skill", torch::zeros({1000}, at::kLong)},
+                  {"sample.descriptor", coin}},
+                 {});
+    return folder / name;
+  };
+  const auto outcome = run_program({"drift", write_coin("a", 2), write_coin("b", 6), "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  const auto skill = outcome.json()["skills"][0];
+  EXPECT_NEAR(skill["gamma_estimate"]["a"].get<double>(), kUnit, 5e-3);
+  EXPECT_NEAR(skill["gamma_estimate"]["b"].get<double>(), 3 * kUnit, 15e-3);
+  EXPECT_NEAR(skill["w2"].get<double>(), 2, 1e-9);
+  EXPECT_NEAR(skill["gaussian_bound_estimate"].get<double>(), 4 * kUnit + 2, 2e-2);
+}
+
 }  // namespace
 }  // namespace asr
