@@ -48,10 +48,12 @@ class DocumentReader {
       const auto value = take_value();
       fail(path_, ": expected JSON objects, found ", value.type_name());
     }
-    check(next() == '\0' && at_ == text_.size(), place(at_), ": not valid JSON: something stands after the end");
+    const bool ended = next() == '\0' && at_ == text_.size();
+    if (!ended) fail(place(at_), ": not valid JSON: something stands after the end");
   }
 
  private:
+  // Counts lines from the document's beginning: for errors alone, never for an argument that is always evaluated.
   std::string place(size_t byte) const { return cat(path_, ":", line_and_column(text_, byte)); }
 
   // The next character that is not blank, which stays; zero at the end.
@@ -60,7 +62,7 @@ class DocumentReader {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
   void expect(char wanted) {
-    check(next() == wanted, place(at_), ": not valid JSON: expected '", wanted, "'");
+    if (next() != wanted) fail(place(at_), ": not valid JSON: expected '", wanted, "'");
     ++at_;
   }
 
@@ -118,7 +120,7 @@ class DocumentReader {
     expect('{');
     if (next() == '}') return expect('}');
     while (true) {
-      check(next() == '"', place(at_), ": not valid JSON: expected a key");
+      if (next() != '"') fail(place(at_), ": not valid JSON: expected a key");
       const auto key = take_value().get<std::string>();
       expect(':');
       if (next() == '[')
