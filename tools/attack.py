@@ -110,7 +110,7 @@ def mutate_json(text, rng):
     """Structure first: a value of another type, a missing or doubled member; then text that is not JSON at all."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return mutate_bytes(text.encode(), rng)
     raw = None
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
