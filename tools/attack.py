@@ -225,7 +225,7 @@ def mutate_safetensors(raw, rng):
             text = mutate_json(raw[8:8 + size].decode(), rng)
             return struct.pack("<Q", len(text)) + text + raw[8 + size:]
         tensors, metadata = parse_safetensors(raw)
-    except (ValueError, KeyError, RecursionError, struct.error):
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, struct.error):
         return mutate_bytes(raw, rng)
     if action == 2 and metadata:
         key = rng.choice(sorted(metadata))

@@ -50,8 +50,10 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   unlink(temporary_.c_str());  // left by a process of the same number that was killed
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   const int reason = errno;
-  check(descriptor_ >= 0 || (reason != EACCES && reason != EPERM && reason != EROFS && reason != ENAMETOOLONG), path,
-        ": cannot write here: ", std::strerror(reason), "; choose another place");
+  // ENOENT: a link into a folder where no file can be made, such as one of /proc.
+  const bool bad_place =
+      reason == EACCES || reason == EPERM || reason == EROFS || reason == ENAMETOOLONG || reason == ENOENT;
+  check(descriptor_ >= 0 || !bad_place, path, ": cannot write here: ", std::strerror(reason), "; choose another place");
   if (descriptor_ < 0) fail_system(path, ": cannot write here: ", std::strerror(reason));
   if (exists) fchmod(descriptor_, info.st_mode & 07777);
 }

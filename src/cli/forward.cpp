@@ -106,6 +106,9 @@ void run(const Arguments& arguments, const Common& common) {
     const bool labelled = batch.labels.narrow(1, 1, batch.labels.size(1) - 1).ge(0).any().item<bool>();
     check(labelled || !arguments.grad, arguments.input, ": --grad needs in.labels");
     if (labelled) {
+      const auto largest = batch.labels.max().item<int64_t>();
+      check(largest < logits.size(-1), arguments.input, ": in.labels names token ", largest, " of a vocabulary of ",
+            logits.size(-1));
       const auto loss = shifted_loss(logits.element_size() < 4 ? logits.to(at::kFloat) : logits, batch.labels);
       add("loss", loss.detach().view({1}));
       if (arguments.grad) {

@@ -83,6 +83,13 @@ const torch::Tensor& Checkpoint::at(const std::string& name) const {
   fail("the checkpoint holds no '", name, "'; it was made by another version or method");
 }
 
+const torch::Tensor& Checkpoint::at(const std::string& name, at::IntArrayRef shape) const {
+  const auto& out = at(name);
+  check(out.sizes() == shape, "the checkpoint's '", name, "' has shape ", shape_text(out.sizes()), ", not ",
+        shape_text(shape), "; it was made by another version or method");
+  return out;
+}
+
 void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep) {
   const int64_t step = checkpoint.state.at("global_step").get<int64_t>();
   const auto unfinished = cat(folder, "/", kUnfinished, step), path = path_of(folder, step);

@@ -16,7 +16,8 @@ struct Checkpoint {
   NamedTensors tensors;
   nlohmann::json state;  // "global_step" among it
 
-  const torch::Tensor& at(const std::string& name) const;  // a missing one is an error
+  const torch::Tensor& at(const std::string& name) const;                         // a missing one is an error
+  const torch::Tensor& at(const std::string& name, at::IntArrayRef shape) const;  // so is one of another shape
 };
 
 // Writes, then deletes all but the newest `keep` of those up to this one.

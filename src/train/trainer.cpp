@@ -123,8 +123,8 @@ void Trainer::start_optimizer(const Phase& phase) {
   adam.weight_decay = config_.run.weight_decay;
   optimizer_.emplace(trained_tensors(), adam);
   if (restored_ && at_.step > phase.first) {
-    optimizer_->first.copy_(restored_->at("optimizer.first")),
-        optimizer_->second.copy_(restored_->at("optimizer.second"));
+    optimizer_->first.copy_(restored_->at("optimizer.first", optimizer_->first.sizes()));
+    optimizer_->second.copy_(restored_->at("optimizer.second", optimizer_->second.sizes()));
     optimizer_->steps = at_.step - phase.first;
   }
   restored_.reset();

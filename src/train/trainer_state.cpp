@@ -106,7 +106,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     }
   {
     at::NoGradGuard no_grad;
-    for (auto& [name, tensor] : parameters_) tensor.copy_(checkpoint.at(kAdapter + name));
+    for (auto& [name, tensor] : parameters_) tensor.copy_(checkpoint.at(kAdapter + name, tensor.sizes()));
   }
   load_kept_items(key_.composition, methods_, checkpoint.tensors, model_.device());
   StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);

@@ -136,5 +136,12 @@ TEST(Sha256, PiecesGiveTheSameHash) {
   EXPECT_EQ(whole.hex(), pieces.hex());
 }
 
+// Such a link is the user's to change: status 2.
+TEST(AtomicFile, ALinkToAPlaceWithoutFilesIsNamed) {
+  TemporaryFolder folder;
+  ASSERT_EQ(symlink("/proc/self/mem", (folder / "out").c_str()), 0);
+  EXPECT_CONTAINS(error_of([&] { write_file_atomically(folder / "out", "x"); }), "cannot write here");
+}
+
 }  // namespace
 }  // namespace asr
