@@ -229,7 +229,7 @@ def mutate_safetensors(raw, rng):
         return mutate_bytes(raw, rng)
     if action == 2 and metadata:
         key = rng.choice(sorted(metadata))
-        text = mutate_json(metadata[key], rng).decode("utf-8", "replace")
+        text = mutate_json(str(metadata[key]), rng).decode("utf-8", "replace")
         metadata[key] = text
     elif tensors:
         name = rng.choice(sorted(tensors))
@@ -252,7 +252,7 @@ def mutate_safetensors(raw, rng):
     metadata = {k: v for k, v in metadata.items() if k != "sha256"}
     try:
         return safetensors(tensors, metadata, stamp)
-    except (TypeError, struct.error):
+    except (TypeError, AttributeError, struct.error):
         return mutate_bytes(raw, rng)
 
 
