@@ -450,7 +450,8 @@ def targets():
         out.append(Target("forward", source, ["forward", "--model", "{i}", "-i", "{i}/io.safetensors", "-o", "{o}"], 0.5))
         out.append(Target("merge", source, ["merge", "--model", "{i}", "--adapter", "{i}/adapter", "-o", "{o}"], 0.5))
     for target in out:
-        target.arguments = target.arguments + run
+        # asr pretrain's own --log names a file
+        target.arguments = target.arguments + (run[:2] if target.name == "pretrain" else run)
     return out
 
 
