@@ -1,4 +1,4 @@
-# What train/data_parallel.cpp needs beyond libtorch: gloo's headers, and NCCL's where libtorch has CUDA.
+# What parallel/data_parallel.cpp needs beyond libtorch: gloo's headers, and NCCL's where libtorch has CUDA.
 
 include(CheckIncludeFileCXX)
 check_include_file_cxx(gloo/rendezvous/store.h ASR_HAVE_GLOO_HEADERS)
@@ -20,10 +20,10 @@ if(TARGET torch_cuda)
   if(ASR_NCCL_INCLUDE AND ASR_NCCL_LIBRARY AND ASR_CUDA_INCLUDE)
     list(APPEND parallel_options -DASR_NCCL "-idirafter${ASR_NCCL_INCLUDE}"
       "-idirafter${ASR_CUDA_INCLUDE}")
-    target_link_libraries(asr_train PUBLIC ${ASR_NCCL_LIBRARY})
+    target_link_libraries(asr_parallel PUBLIC ${ASR_NCCL_LIBRARY})
     message(STATUS "Runs over several GPUs: NCCL of ${ASR_NCCL_INCLUDE}")
   else()
     message(STATUS "Runs over several GPUs: no, NCCL was not found (nccl.h, libnccl, cuda_runtime_api.h)")
   endif()
 endif()
-set_source_files_properties(src/train/data_parallel.cpp PROPERTIES COMPILE_OPTIONS "${parallel_options}")
+set_source_files_properties(src/parallel/data_parallel.cpp PROPERTIES COMPILE_OPTIONS "${parallel_options}")

@@ -3,7 +3,7 @@
 and PEFT (0.21), their folders, and beside each io.safetensors with the inputs and what the library makes of them.
 float32, CPU, eager attention; models stored in bfloat16 compute in float32 on the rounded weights.
 
-    make_reference_outputs.py --fixtures tests/data/models   the small set that the repository holds, with tokenizers
+    make_reference_outputs.py --fixtures tests/fixtures/models   the small set that the repository holds, with tokenizers
     make_reference_outputs.py --extra DIR                    a wider set (sizes, heads, grids, files), for checks only
     make_reference_outputs.py --tokenizers DIR               tokenizers and image processor settings alone (no torch)
 

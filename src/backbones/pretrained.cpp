@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "attention/rows.h"
+#include "backbones/rows.h"
 #include "base/error.h"
 #include "io/resample.h"
 #include "nn/fused.h"

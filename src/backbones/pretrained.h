@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/visual_grid.h"
+#include "backbones/visual_grid.h"
 #include "backbones/backbone.h"
 #include "backbones/model_folder.h"
 #include "backbones/prompt.h"

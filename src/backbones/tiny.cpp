@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "attention/rows.h"
+#include "backbones/rows.h"
 #include "base/error.h"
 #include "io/safetensors_metadata.h"
 #include "nn/fused.h"

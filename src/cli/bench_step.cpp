@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/version.h"
-#include "methods/measure.h"
+#include "data/measure.h"
 #include "nn/adamw.h"
 #include "spectral/descriptor.h"
 #include "spectral/spectral_loss.h"

@@ -21,7 +21,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "train/data_parallel.h"
+#include "parallel/data_parallel.h"
 
 extern char** environ;
 

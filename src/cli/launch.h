@@ -1,4 +1,4 @@
-// Several copies of this program with the same command line, one a process of a run (train/data_parallel.h).
+// Several copies of this program with the same command line, one a process of a run (parallel/data_parallel.h).
 #pragma once
 
 #include <cstdint>

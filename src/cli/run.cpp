@@ -16,7 +16,7 @@
 #include "cli/summary.h"
 #include "cli/version.h"
 #include "tensor/runtime.h"
-#include "train/data_parallel.h"
+#include "parallel/data_parallel.h"
 #include "train/runner.h"
 
 namespace asr {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "methods/measure.h"
+#include "data/measure.h"
 #include "methods/method.h"
 #include "skills/taxonomy.h"
 #include "spectral/descriptor.h"

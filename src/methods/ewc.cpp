@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "methods/method.h"
 #include "tensor/torch_compat.h"
 

@@ -13,28 +13,16 @@
 
 #include "backbones/backbone.h"
 #include "base/options.h"
-#include "methods/sample_set.h"
-#include "methods/team.h"
+#include "data/sample_set.h"
+#include "parallel/team.h"
 #include "spectral/moments.h"
 #include "spectral/options.h"
+#include "tensor/state.h"
 
 namespace asr {
 
 // What a method may keep between stages; the audit holds it to this.
 enum class Keeps { statistics, teacher, samples };
-
-// What one item of a method's state is.
-enum class StateKind { statistics, prototypes, teacher, sample, question, answer };
-const char* name_of(StateKind kind);
-
-// Visits every item of a method's state once; the same function saves, loads and lists it.
-class StateVisitor {
- public:
-  virtual ~StateVisitor() = default;
-  virtual void tensor(const std::string& name, StateKind kind, torch::Tensor& value) = 0;  // may be undefined
-  virtual void text(const std::string& name, StateKind kind, std::string& value) = 0;
-  void number(const std::string& name, StateKind kind, int64_t& value);
-};
 
 // What a method wants computed in a training step.
 struct Needs {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "methods/team.h"
+#include "parallel/team.h"
 #include "tensor/tensor_io.h"
 
 namespace asr {

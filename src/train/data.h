@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "methods/sample_set.h"
+#include "data/sample_set.h"
 #include "train/evaluator.h"
 #include "train/run_options.h"
 

@@ -9,7 +9,7 @@
 #include "base/sha256.h"
 #include "io/analysis_file.h"
 #include "io/resample.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
 #include "skills/part_of_speech.h"

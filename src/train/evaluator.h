@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "methods/measure.h"
-#include "methods/sample_set.h"
+#include "data/measure.h"
+#include "data/sample_set.h"
 #include "train/answer_head.h"
 
 namespace asr {

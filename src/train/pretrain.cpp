@@ -11,7 +11,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/random.h"
-#include "methods/sample_set.h"
+#include "data/sample_set.h"
 #include "nn/adamw.h"
 #include "streams/world/world.h"
 #include "tensor/torch_compat.h"

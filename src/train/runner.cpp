@@ -18,7 +18,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "tensor/runtime.h"

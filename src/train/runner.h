@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "methods/team.h"
+#include "parallel/team.h"
 #include "train/run_options.h"
 
 namespace asr {

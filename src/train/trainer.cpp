@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
 #include "train/task_order.h"

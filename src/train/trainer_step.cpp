@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "tensor/record.h"
 #include "train/trainer.h"
 

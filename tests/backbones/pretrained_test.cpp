@@ -212,7 +212,7 @@ TEST(StoriesModel, ContinuesAsItDid) {
                        (folder / "stories") + " > /dev/null";
   ASSERT_EQ(std::system(command.c_str()), 0);
   const auto model = open_model(folder / "stories");
-  std::ifstream file(std::string(ASR_SOURCE_DIR) + "/tests/data/stories260k_greedy.txt");
+  std::ifstream file(std::string(ASR_SOURCE_DIR) + "/tests/fixtures/stories260k_greedy.txt");
   std::vector<int64_t> expected;
   std::string line;
   std::getline(file, line);

@@ -10,7 +10,7 @@
 namespace asr {
 namespace {
 
-const std::string kModels = ASR_SOURCE_DIR "/tests/data/models/";
+const std::string kModels = ASR_SOURCE_DIR "/tests/fixtures/models/";
 
 // Everything but image tokens, as text.
 std::string asked(const PretrainedBackbone& model, const PackItem& item) {

@@ -13,8 +13,9 @@
 
 namespace {
 
-const std::vector<std::string> kOrder = {"base",   "io",      "tensor",  "spectral", "nn",    "attention", "backbones",
-                                         "skills", "streams", "metrics", "methods",  "train", "report",    "cli"};
+const std::vector<std::string> kOrder = {"base",     "io",        "tensor", "parallel", "ops",  "spectral", "nn",
+                                         "adapters", "backbones", "skills", "streams",  "data", "metrics",  "methods",
+                                         "train",    "report",    "cli"};
 const std::vector<std::string> kTorchFree = {"base", "io", "skills", "streams", "metrics", "report"};
 const std::string kParser = "skills/parser/";  // a torch library of its own inside a torch-free folder
 

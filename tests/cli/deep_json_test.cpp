@@ -55,7 +55,7 @@ TEST_F(DeepJson, FilesOfARun) {
 }
 
 TEST_F(DeepJson, FilesOfAModel) {
-  const std::string source = std::string(ASR_SOURCE_DIR) + "/tests/data/models/llava";
+  const std::string source = std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/llava";
   fs::copy(source, *made_ / "llava", fs::copy_options::recursive);
   const std::vector<std::string> generate = {
       "generate", "--model",     *made_ / "llava",   "--adapter", *made_ / "llava/adapter",

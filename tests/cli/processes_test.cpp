@@ -122,7 +122,7 @@ TEST_P(Uneven, NoSampleIsLostOrCountedTwice) {
 TEST(Processes, HuggingFaceModelsTrainTogetherToo) {
   for (const char* name : {"llava", "qwen2_5_vl", "internvl", "instructblip"}) {
     TemporaryFolder folder;
-    const auto model = std::string(ASR_SOURCE_DIR) + "/tests/data/models/" + name;
+    const auto model = std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/" + name;
     const auto [one, two] = run_both(folder,
                                      {{"model_name_or_path", model},
                                       {"method", "er+lwf"},

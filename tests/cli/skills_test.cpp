@@ -90,7 +90,7 @@ TEST_F(SkillCommands, ParserTrainsOnSourcesAndIsDistilled) {
 }
 
 TEST_F(SkillCommands, RulesAndParsersAreMeasuredSideBySide) {
-  const std::string hand = ASR_SOURCE_DIR "/tests/data/hand_labelled_questions.tsv";
+  const std::string hand = ASR_SOURCE_DIR "/tests/fixtures/hand_labelled_questions.tsv";
   auto outcome = run_program({"parser", "eval", "rules", "--data", hand, "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_EQ(outcome.json()["questions"], 358);

@@ -34,7 +34,7 @@ bool installed() {
 
 std::vector<std::string> hand_questions() {
   std::vector<std::string> out;
-  for (const auto& q : read_labelled_questions(ASR_SOURCE_DIR "/tests/data/hand_labelled_questions.tsv"))
+  for (const auto& q : read_labelled_questions(ASR_SOURCE_DIR "/tests/fixtures/hand_labelled_questions.tsv"))
     out.push_back(q.text);
   return out;
 }

@@ -86,7 +86,7 @@ TEST(Templates, EverySkillIsAskedFor) {
 
 // The file that measures: well-formed, large enough, every skill often enough, no question twice.
 TEST(HandLabelled, CoversEverySkill) {
-  const auto questions = read_labelled_questions(ASR_SOURCE_DIR "/tests/data/hand_labelled_questions.tsv");
+  const auto questions = read_labelled_questions(ASR_SOURCE_DIR "/tests/fixtures/hand_labelled_questions.tsv");
   EXPECT_GE(questions.size(), 320u);
   std::vector<int> counts(skill_names().size());
   std::set<std::string> keys;

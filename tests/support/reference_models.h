@@ -1,4 +1,4 @@
-// Reference models with what transformers computes on them: ours under tests/data/models, and those of the shared data.
+// Reference models with what transformers computes on them: ours under tests/fixtures/models, and those of the shared data.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace asr {
 inline std::vector<std::string> reference_models() {
   std::vector<std::string> out = {"golden:llava-a", "golden:qwen2_5_vl-a", "golden:internvl3-a",
                                   "golden:instructblip-a"};
-  const std::string ours = std::string(ASR_SOURCE_DIR) + "/tests/data/models";
+  const std::string ours = std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(ours, error))
     if (entry.is_directory()) out.push_back(entry.path().filename().string());
@@ -27,7 +27,7 @@ inline Golden open_reference(const std::string& name) {
   Golden out;
   out.place = std::make_unique<TemporaryFolder>();
   out.folder = *out.place / name;
-  std::filesystem::copy(std::string(ASR_SOURCE_DIR) + "/tests/data/models/" + name, out.folder,
+  std::filesystem::copy(std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/" + name, out.folder,
                         std::filesystem::copy_options::recursive);
   out.config = nlohmann::json::parse(read_text(out.folder + "/config.json"));
   out.io = read_safetensors(out.folder + "/io.safetensors");

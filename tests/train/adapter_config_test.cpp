@@ -7,7 +7,7 @@ namespace {
 
 TEST(AdapterConfig, NamesTheBaseAsItWasGiven) {
   TemporaryFolder folder;
-  const std::string model = ASR_SOURCE_DIR "/tests/data/models/llava";
+  const std::string model = ASR_SOURCE_DIR "/tests/fixtures/models/llava";
   auto list = small_run(model, folder / "out", "vanilla");
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, std::string>>{{"stream.tasks", "1"},

@@ -1,5 +1,5 @@
 // How a batch is shared out, and how processes exchange tensors; here every process is a thread.
-#include "train/data_parallel.h"
+#include "parallel/data_parallel.h"
 
 #include <gtest/gtest.h>
 

@@ -124,7 +124,7 @@ TEST(GeometryBatch, DropoutIsTheSameInBothPasses) {
 // Before the first step adapters change nothing, so that a picture is as far from its own reference as nothing.
 TEST(GeometryReference, IsOfTheAugmentedPictures) {
   TemporaryFolder folder;
-  auto list = small_run(ASR_SOURCE_DIR "/tests/data/models/llava", folder / "out", "asr");
+  auto list = small_run(ASR_SOURCE_DIR "/tests/fixtures/models/llava", folder / "out", "asr");
   const auto set = [&](const char* key, const char* value) { list.push_back({key, value, "test"}); };
   set("stream.tasks", "2"), set("stream.train", "6"), set("stream.val", "2"), set("per_device_train_batch_size", "6");
   set("attention.layers", "1"), set("analysis.samples", "2"), set("recipe", "asr-paper"), set("lora_rank", "2");

@@ -2,7 +2,7 @@
 // ends in the same bits; several processes stop together.
 #include "base/interrupt.h"
 
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 #include "tests/train/run_support.h"
 
 namespace asr {

@@ -1,6 +1,6 @@
 // The moments of a stage: as those of all its samples at once to the last bit, in memory that does not grow with it,
 // by any number of processes; and which methods have them measured.
-#include "methods/measure.h"
+#include "data/measure.h"
 
 #include <c10/core/CPUAllocator.h>
 

@@ -124,7 +124,7 @@ TEST(WatchedRun, ARowFileCutShortIsOneLineAndACheckpoint) {
     tasks.push_back(
         {{"name", task}, {"files", {{"train", cat(task, ".train.jsonl")}, {"val", cat(task, ".val.jsonl")}}}});
   write_text(folder / "in/stream.json", json{{"text_only", true}, {"tasks", tasks}}.dump());
-  const auto model = std::string(ASR_SOURCE_DIR) + "/tests/data/models/llava";
+  const auto model = std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/llava";
   auto options = small_run(model, folder / "out", "vanilla");
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, std::string>>{{"stream.name", "manifest"},

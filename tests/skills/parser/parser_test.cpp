@@ -251,7 +251,7 @@ TEST(ShippedParser, KnowsTheWorldsHeldOutQuestions) {
 // Below what docs/skills.md reports, so that a broken file or reader is noticed.
 TEST(ShippedParser, TheSmallOneReadsFreeText) {
   const auto parser = SkillParser::load(ASR_SOURCE_DIR "/assets/parser-small.safetensors");
-  const auto questions = read_labelled_questions(ASR_SOURCE_DIR "/tests/data/hand_labelled_questions.tsv");
+  const auto questions = read_labelled_questions(ASR_SOURCE_DIR "/tests/fixtures/hand_labelled_questions.tsv");
   const auto report = evaluate_parser(parser, questions);
   EXPECT_GT(report.accuracy, 0.7);
   EXPECT_LT(report.calibration_error, 0.2);

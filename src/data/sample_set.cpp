@@ -1,4 +1,4 @@
-#include "methods/sample_set.h"
+#include "data/sample_set.h"
 
 #include <ATen/Parallel.h>
 
@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "io/resample.h"
 #include "io/word_tokenizer.h"
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 
 namespace asr {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "methods/team.h"
+#include "parallel/team.h"
 
 namespace asr {
 

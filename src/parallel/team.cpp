@@ -1,4 +1,4 @@
-#include "methods/team.h"
+#include "parallel/team.h"
 
 #include <algorithm>
 #include <cstring>

@@ -4,14 +4,13 @@
 #include <torch/types.h>
 
 #include "backbones/backbone.h"
-#include "methods/sample_set.h"
-#include "methods/team.h"
+#include "data/sample_set.h"
+#include "parallel/team.h"
 #include "spectral/memory.h"
 #include "spectral/options.h"
+#include "tensor/state.h"
 
 namespace asr {
-
-class StateVisitor;
 
 // Weights of tapped rows: functional question tokens, all question tokens where there is none; the model's own where
 // the rows are no text. [B, Tq]

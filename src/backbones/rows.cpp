@@ -1,4 +1,4 @@
-#include "attention/rows.h"
+#include "backbones/rows.h"
 
 namespace asr {
 

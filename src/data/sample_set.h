@@ -13,7 +13,7 @@
 
 #include "backbones/backbone.h"
 #include "base/error.h"
-#include "methods/team.h"
+#include "parallel/team.h"
 #include "streams/stream.h"
 
 namespace asr {
@@ -55,7 +55,7 @@ struct SampleSet {
   Image8 picture(int64_t i) const;
   // Starts to pack rows that will be asked for soon, on a thread of its own; nothing where batches are not packed.
   void prefetch(const std::vector<int64_t>& index, std::optional<uint64_t> augment = {}) const;
-  // Rows to train on: with `augment`, pictures are changed as methods/augmentation.h says, keyed by it and the row.
+  // Rows to train on: with `augment`, pictures are changed as data/augmentation.h says, keyed by it and the row.
   Batch training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const;
 
   int64_t size() const { return static_cast<int64_t>(texts.size()); }
@@ -71,7 +71,7 @@ struct QuestionAnalyser {
 };
 
 // Encodes `count` samples on all threads. `analyser` may be null: no posterior then, every question token functional.
-// With `team` it shows its progress and can be stopped (methods/long_pass.h); all its processes do the same then.
+// With `team` it shows its progress and can be stopped (data/long_pass.h); all its processes do the same then.
 SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
                          const QuestionAnalyser* analyser, const Team* team = nullptr);
 

@@ -1,4 +1,4 @@
-#include "methods/long_pass.h"
+#include "data/long_pass.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 // The processes that train one run together. Each takes a part of every batch and of every measurement, and what they
 // find is put together again in order, so that all of them end in the same state. A Team itself is one process alone;
-// train/data_parallel.h makes larger ones.
+// parallel/data_parallel.h makes larger ones.
 #pragma once
 
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "attention/visual_grid.h"
+#include "backbones/visual_grid.h"
 
 #include "base/error.h"
 

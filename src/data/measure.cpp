@@ -1,12 +1,11 @@
-#include "methods/measure.h"
+#include "data/measure.h"
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 
 #include "base/error.h"
-#include "methods/long_pass.h"
-#include "methods/method.h"
+#include "data/long_pass.h"
 #include "spectral/descriptor.h"
 #include "spectral/diagnostics.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "methods/augmentation.h"
-#include "methods/sample_set.h"
+#include "data/augmentation.h"
+#include "data/sample_set.h"
 
 namespace asr {
 

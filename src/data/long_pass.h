@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/interrupt.h"
-#include "methods/team.h"
+#include "parallel/team.h"
 
 namespace asr {
 

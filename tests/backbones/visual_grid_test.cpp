@@ -1,8 +1,8 @@
-#include "attention/visual_grid.h"
+#include "backbones/visual_grid.h"
 
 #include <gtest/gtest.h>
 
-#include "attention/rows.h"
+#include "backbones/rows.h"
 #include "base/error.h"
 #include "tensor/torch_compat.h"
 

@@ -1,4 +1,4 @@
-#include "methods/augmentation.h"
+#include "data/augmentation.h"
 
 #include <gtest/gtest.h>
 
