@@ -5,13 +5,13 @@
 
 namespace asr {
 
-#define METHOD(name, summary) std::unique_ptr<Method> make_##name##_method();
+#define METHOD(id, name, summary) std::unique_ptr<Method> make_##id##_method();
 #include "methods/methods.def"
 #undef METHOD
 
 std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods() {
   std::vector<std::pair<std::string, std::unique_ptr<Method>>> out;
-#define METHOD(name, summary) out.emplace_back(#name, make_##name##_method());
+#define METHOD(id, name, summary) out.emplace_back(name, make_##id##_method());
 #include "methods/methods.def"
 #undef METHOD
   return out;
@@ -19,7 +19,7 @@ std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods() {
 
 const std::vector<MethodInfo>& method_infos() {
   static const std::vector<MethodInfo> list = {
-#define METHOD(name, summary) {#name, summary},
+#define METHOD(id, name, summary) {name, summary},
 #include "methods/methods.def"
 #undef METHOD
   };

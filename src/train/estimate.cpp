@@ -26,7 +26,7 @@ bool has_part(const std::string& composition, const std::string& name) {
 
 // The value of an option of a method, resolved.
 double method_option(const RunConfig& config, const std::string& section, const std::string& name) {
-  const auto manifest = config.manifest();
+  const auto manifest = config.manifest({section});
   return manifest.contains(section) ? manifest[section].value(name, 0.0) : 0.0;
 }
 

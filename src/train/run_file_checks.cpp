@@ -138,7 +138,8 @@ int64_t number_after(const std::string& name, const std::string& mark) {
 void check_state(RunChecks& checks, const std::string& name, const json& state) {
   checks.match(state, state_shape(), name);
   const JsonFields fields(state, name);
-  if (fields.at("config") != with_changes_of(fields.at("config"), checks.facts.config.manifest()))
+  const auto& stored = fields.at("config");
+  if (stored != with_changes_of(stored, checks.facts.config.manifest(methods_with_section(stored))))
     checks.violation(name + ": 'config' holds more than the run's options");
   if (fields.has("fingerprint")) checks.fingerprint(fields.at("fingerprint"), name + ": 'fingerprint'");
   for (const auto& [key, kind] : fields.at("kept").items()) {
@@ -158,8 +159,11 @@ void check_state(RunChecks& checks, const std::string& name, const json& state) 
 void check_config(RunChecks& checks, const std::string& name) {
   const auto content = read_file(checks.path_of(name), 1 << 20);
   checks.text(name, "settings", content);
-  const auto config = resolve_run(parse_yaml_options(content, name));
-  if (with_checksum_line(yaml_text(config.manifest())) != content)
+  const auto options = parse_yaml_options(content, name);
+  auto sections = json::object();
+  for (const auto& option : options) sections[option.key.substr(0, option.key.find('.'))] = true;
+  const auto config = resolve_run(options);
+  if (with_checksum_line(yaml_text(config.manifest(methods_with_section(sections)))) != content)
     checks.violation(name + ": is not written as the program writes it");
 }
 

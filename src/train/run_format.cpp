@@ -98,7 +98,7 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   out.folder = folder, out.method = fields.text("method");
   fields.object("config");
   // The manifest is nested; YAML text brings it back to assignments.
-  const auto stored = known_options(fields.at("config"), RunConfig().manifest());
+  const auto stored = known_options(fields.at("config"), RunConfig().manifest(method_names()));
   out.config = resolve_run(parse_yaml_options(yaml_text(stored), folder + " (stored config)"));
   const auto& run = out.config.run;
   if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));

@@ -108,8 +108,9 @@ json run_fingerprint(const RunConfig& config, const RunKey& key, const json& con
                            "save_total_limit", "logging_steps", "report_to", "full_determinism", "device"})
     options.erase(name);
   const auto parts = method_parts(key.composition);
-  for (const auto& info : method_infos())  // what other methods are set to is no matter of this run
-    if (info.name != "asr" && std::find(parts.begin(), parts.end(), info.name) == parts.end()) options.erase(info.name);
+  const auto analysis = config.options.manifest();  // every run is analysed, whatever its method
+  for (const auto& name : methods_with_section(options))
+    if (!analysis.contains(name) && std::find(parts.begin(), parts.end(), name) == parts.end()) options.erase(name);
   return {{"format", kFingerprintFormat}, {"method", key.composition}, {"seed", key.seed},
           {"order", key.order},           {"config", options},         {"content", content}};
 }

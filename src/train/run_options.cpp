@@ -13,7 +13,7 @@
 namespace asr {
 
 void RunOptions::visit(OptionVisitor& v) {
-  v("method", method, "vanilla, joint, ewc, lwf, er, asr, or several joined by +; a list makes a run each");
+  v("method", method, "one that 'asr methods' lists, or several joined by +; a list makes a run each");
   v("label", label, "name of the run in tables and folders; empty: the method");
   v("seeds", seeds, 0, 1000000, "a run each");
   v("orders", orders, 1, 1000, "task orders: the stream's own, then random ones, a run each");
@@ -170,8 +170,15 @@ std::string batch_warning(const RunOptions& run, const Stream& stream) {
 
 namespace {
 
-bool has_prefix(const std::string& text, const std::string& prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
+std::string section_of(const std::string& key) {
+  return key.substr(0, key.find('.'));
+}
+
+// The sections of the options that are no method's alone: the analysis of every run reads them.
+std::set<std::string> analysis_sections() {
+  std::set<std::string> out;
+  for (const auto& key : Options().table().keys()) out.insert(section_of(key));
+  return out;
 }
 
 using MethodSet = std::vector<std::pair<std::string, std::unique_ptr<Method>>>;
@@ -239,8 +246,9 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments) {
   OptionTable run_table, methods_table = method_table(methods);
   run_table.add("", config.run);
   std::vector<Assignment> spectral;
+  const auto analysis = analysis_sections();
   for (const auto& a : assignments) {
-    if (has_prefix(a.key, "spectral.") || has_prefix(a.key, "asr.")) {
+    if (a.key.find('.') != std::string::npos && analysis.count(section_of(a.key))) {
       spectral.push_back(a);
     } else if (set_if_known(methods_table, a)) {
       config.method_assignments.push_back(a);
@@ -256,7 +264,23 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments) {
   return config;
 }
 
-nlohmann::json RunConfig::manifest() const {
+std::vector<std::string> method_names() {
+  std::vector<std::string> out;
+  for (const auto& info : method_infos()) out.push_back(info.name);
+  return out;
+}
+
+std::vector<std::string> methods_with_section(const nlohmann::json& stored) {
+  std::vector<std::string> out;
+  for (const auto& name : method_names())
+    if (stored.is_object() && stored.contains(name)) out.push_back(name);
+  return out;
+}
+
+nlohmann::json RunConfig::manifest(const std::vector<std::string>& beside) const {
+  std::set<std::string> shown(beside.begin(), beside.end());
+  for (const auto& composition : run.method)
+    for (const auto& part : method_parts(composition)) shown.insert(part);
   auto methods = all_methods();
   auto methods_table = method_table(methods);
   for (const auto& a : method_assignments) methods_table.set(a);
@@ -264,7 +288,9 @@ nlohmann::json RunConfig::manifest() const {
   OptionTable run_table;
   run_table.add("", copy);
   auto out = run_table.manifest();
-  out.update(methods_table.manifest());
+  const auto sections = methods_table.manifest();
+  for (const auto& [name, values] : sections.items())
+    if (shown.count(name)) out[name] = values;
   out.update(options.manifest());
   return out;
 }

@@ -100,11 +100,18 @@ struct RunConfig {
   Options options;                             // spectral.* and asr.*
   std::vector<Assignment> method_assignments;  // "ewc.lambda" and so on, applied to every fresh method
 
-  nlohmann::json manifest() const;         // all of it, resolved
+  // All of it, resolved, with the options of the methods that are to run: what others are set to is no matter of
+  // theirs, and a method that is new in a later version changes nothing for them. `beside`: of these, too.
+  nlohmann::json manifest(const std::vector<std::string>& beside = {}) const;
   nlohmann::json shared_manifest() const;  // what runs that are compared must agree in
 };
 
 RunConfig resolve_run(const std::vector<Assignment>& assignments);
+
+// Registered methods that have a section among stored options, whether the run uses them or not: earlier versions wrote
+// those of all methods.
+std::vector<std::string> methods_with_section(const nlohmann::json& stored);
+std::vector<std::string> method_names();
 
 // Options that name tasks must name tasks of the stream.
 void check_task_names(const RunOptions& run, const Stream& stream);
