@@ -11,7 +11,7 @@
 
 #include "io/image.h"
 #include "io/tokenizer.h"
-#include "nn/linear.h"
+#include "nn/adapter_sites.h"
 
 namespace asr {
 
@@ -94,10 +94,14 @@ class Backbone {
   // Greedy continuation of each question by at most `limit` tokens; with a key-value cache.
   virtual std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const = 0;
 
-  // LoRA sites: q and v of every attention of the language model, every tapped cross-attention, the projector.
-  virtual std::vector<AdapterSite> sites() = 0;
+  // Every linear that may be adapted: all of the language model's layers, cross-attention, a Q-Former's attention, the
+  // vision tower's attention, the projector.
+  virtual std::vector<AdapterSite> all_sites() = 0;
+  // Those adapted by default: q and v of every attention of the language model and the Q-Former, of every
+  // cross-attention, and the projector.
+  std::vector<AdapterSite> sites() { return default_sites(all_sites()); }
   // Every linear that a loaded adapter may change, and the name used here for one that older files spell otherwise.
-  virtual std::vector<AdapterSite> adaptable() { return sites(); }
+  std::vector<AdapterSite> adaptable() { return all_sites(); }
   virtual std::string current_name(const std::string& module) const { return module; }
   virtual torch::Tensor token_embedding() const = 0;  // [vocabulary, width]
 };

@@ -121,8 +121,9 @@ class InstructBlip final : public PretrainedBackbone {
     plain(projection_.weight), plain(projection_.bias);
   }
   std::vector<AdapterSite> vision_sites() override {
-    auto out = qformer_.sites("qformer.");
-    out.push_back({"language_projection", &projection_});
+    auto out = vision_.sites("vision_model.");
+    for (auto& site : qformer_.sites("qformer.")) out.push_back(site);
+    out.push_back({"language_projection", &projection_, SitePart::projector});
     return out;
   }
 

@@ -17,6 +17,7 @@ class InternVl final : public PretrainedBackbone {
       : PretrainedBackbone(layout.folder, layout.renames),
         thumbnail_(layout.thumbnail),
         transposed_(layout.transposed),
+        packed_(layout.packed),
         packed_text_(layout.packed_text) {
     const ModelConfig config(folder_.config, folder_.config_path);
     Weights weights(folder_.path, layout.renames);
@@ -39,10 +40,17 @@ class InternVl final : public PretrainedBackbone {
     if (!layout.end_token.empty()) add_end_token(layout.end_token);
   }
 
-  // InternLM2's attention.wqkv, on which adapters of others are.
+  // InternLM2's attention.wqkv and the authors' tower's attn.qkv, on which adapters of others are.
   PackedModule packed_module(const std::string& module) const override {
-    const std::string end = "self_attn.wqkv";
-    if (!packed_text_ || module.size() < end.size() || module.substr(module.size() - end.size()) != end) return {};
+    const auto ends_with = [&](const std::string& end) {
+      return module.size() >= end.size() && module.compare(module.size() - end.size(), end.size(), end) == 0;
+    };
+    if (packed_ && ends_with(".attention.qkv")) {
+      const auto tower = module.substr(0, module.size() - 3);
+      const int64_t rows = vision_.shape.width;
+      return {1, {{tower + "q_proj", rows}, {tower + "k_proj", rows}, {tower + "v_proj", rows}}};
+    }
+    if (!packed_text_ || !ends_with("self_attn.wqkv")) return {};
     const auto place = module.substr(0, module.size() - 4);
     const auto& c = text_.decoder.config;
     return {c.kv_heads,
@@ -96,7 +104,10 @@ class InternVl final : public PretrainedBackbone {
       visit(*t);
   }
   std::vector<AdapterSite> vision_sites() override {
-    return {{"model.multi_modal_projector.linear_1", &first_}, {"model.multi_modal_projector.linear_2", &second_}};
+    auto out = vision_.sites("model.vision_tower.");
+    out.push_back({"model.multi_modal_projector.linear_1", &first_, SitePart::projector});
+    out.push_back({"model.multi_modal_projector.linear_2", &second_, SitePart::projector});
+    return out;
   }
 
  private:
@@ -113,7 +124,8 @@ class InternVl final : public PretrainedBackbone {
 
   InternVit vision_;
   int64_t tile_rows_ = 0, tile_columns_ = 0;  // visual tokens
-  bool thumbnail_ = true, transposed_ = false, packed_text_ = false;
+  bool thumbnail_ = true, transposed_ = false;
+  bool packed_ = false, packed_text_ = false;  // see InternVlLayout
   LayerNorm norm_;
   Linear first_, second_;
   Activation activation_ = Activation::gelu;

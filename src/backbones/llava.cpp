@@ -77,7 +77,10 @@ class Llava final : public PretrainedBackbone {
     }
   }
   std::vector<AdapterSite> vision_sites() override {
-    return {{"model.multi_modal_projector.linear_1", &first_}, {"model.multi_modal_projector.linear_2", &second_}};
+    auto out = vision_.sites("model.vision_tower.");
+    out.push_back({"model.multi_modal_projector.linear_1", &first_, SitePart::projector});
+    out.push_back({"model.multi_modal_projector.linear_2", &second_, SitePart::projector});
+    return out;
   }
 
  private:

@@ -129,14 +129,8 @@ std::vector<SampleCells> PretrainedBackbone::cells(const Batch& batch, const tor
   return out;
 }
 
-std::vector<AdapterSite> PretrainedBackbone::sites() {
+std::vector<AdapterSite> PretrainedBackbone::all_sites() {
   auto out = text_.sites(text_prefix());
-  for (auto& site : vision_sites()) out.push_back(site);
-  return out;
-}
-
-std::vector<AdapterSite> PretrainedBackbone::adaptable() {
-  auto out = text_.all_sites(text_prefix());
   for (auto& site : vision_sites()) out.push_back(site);
   return out;
 }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "backbones/visual_grid.h"
 #include "backbones/backbone.h"
 #include "backbones/model_folder.h"
 #include "backbones/prompt.h"
+#include "backbones/visual_grid.h"
 #include "io/image_processor.h"
 #include "nn/language_model.h"
 
@@ -35,8 +35,7 @@ class PretrainedBackbone : public Backbone {
   Batch pack(const std::vector<PackItem>& items) const override;
   Output forward(const Batch& batch, const Pass& pass, const Want& want) const override;
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
-  std::vector<AdapterSite> sites() override;
-  std::vector<AdapterSite> adaptable() override;
+  std::vector<AdapterSite> all_sites() override;
   std::string current_name(const std::string& module) const override;
   // The adaptable linears that a module of the checkpoint holds below one another, `groups` times in turn, each with
   // its rows in a group; none where it is no such module.

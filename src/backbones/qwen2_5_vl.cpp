@@ -98,7 +98,10 @@ class Qwen25Vl final : public PretrainedBackbone {
     vision_.each([&](torch::Tensor& weight) { visit(weight); });
   }
   std::vector<AdapterSite> vision_sites() override {
-    return {{"model.visual.merger.mlp.0", &vision_.merger_in}, {"model.visual.merger.mlp.2", &vision_.merger_out}};
+    auto out = vision_.sites("model.visual.");
+    out.push_back({"model.visual.merger.mlp.0", &vision_.merger_in, SitePart::projector});
+    out.push_back({"model.visual.merger.mlp.2", &vision_.merger_out, SitePart::projector});
+    return out;
   }
 
  private:

@@ -199,14 +199,24 @@ void TinyBackbone::to(at::Device device) {
         [&](const std::string&, torch::Tensor& weight, const std::vector<int64_t>&) { weight = weight.to(device); });
 }
 
-std::vector<AdapterSite> TinyBackbone::sites() {
-  std::vector<AdapterSite> out = {{"projector.in", &projector_in_}, {"projector.out", &projector_out_}};
+std::vector<AdapterSite> TinyBackbone::all_sites() {
+  auto out = vision_.sites("vision.");
+  out.push_back({"projector.in", &projector_in_, SitePart::projector});
+  out.push_back({"projector.out", &projector_out_, SitePart::projector});
   for (size_t i = 0; i < decoder_.layers.size(); ++i) {
     auto& l = decoder_.layers[i];
-    out.push_back({cat("layers.", i, ".q"), &l.q}), out.push_back({cat("layers.", i, ".v"), &l.v});
+    const auto prefix = cat("layers.", i, ".");
+    const auto layer = static_cast<int64_t>(i);
+    add_sites(out, prefix, layer,
+              {{"q", &l.q, SitePart::q}, {"k", &l.k, SitePart::k}, {"v", &l.v, SitePart::v}, {"o", &l.o, SitePart::o}});
     if (config_.text.cross)
-      out.push_back({cat("layers.", i, ".cross.q"), &l.cross.q}),
-          out.push_back({cat("layers.", i, ".cross.v"), &l.cross.v});
+      add_sites(out, prefix, layer,
+                {{"cross.q", &l.cross.q, SitePart::cross_q},
+                 {"cross.k", &l.cross.k, SitePart::cross_k},
+                 {"cross.v", &l.cross.v, SitePart::cross_v},
+                 {"cross.o", &l.cross.o, SitePart::cross_o}});
+    add_sites(out, prefix, layer,
+              {{"gate", &l.gate, SitePart::gate}, {"up", &l.up, SitePart::up}, {"down", &l.down, SitePart::down}});
   }
   return out;
 }

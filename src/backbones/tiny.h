@@ -35,7 +35,7 @@ class TinyBackbone final : public Backbone {
   torch::Tensor encode_images(const torch::Tensor& pixels) const override;
   Output forward(const Batch& batch, const Pass& pass, const Want& want) const override;
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
-  std::vector<AdapterSite> sites() override;
+  std::vector<AdapterSite> all_sites() override;
   torch::Tensor token_embedding() const override { return embedding_; }
   NamedParameters named_weights() const;  // the base, without experts
   void configure(const BackboneOptions& options) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/attention.h"
 
 namespace asr {
@@ -92,6 +93,23 @@ torch::Tensor ClipVit::operator()(const torch::Tensor& pixels, const Pass& pass)
     chosen.push_back(keep_class ? state : state.slice(1, 1));
   }
   return at::cat(chosen, 2);
+}
+
+std::vector<AdapterSite> ClipVit::sites(const std::string& prefix) {
+  std::vector<AdapterSite> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& l = layers[i];
+    add_sites(out, cat(prefix, "encoder.layers.", i, "."), static_cast<int64_t>(i),
+              {{"self_attn.q_proj", &l.q, SitePart::vision},
+               {"self_attn.k_proj", &l.k, SitePart::vision},
+               {"self_attn.v_proj", &l.v, SitePart::vision},
+               {"self_attn.out_proj", &l.o, SitePart::vision}});
+  }
+  return out;
+}
+
+bool ClipVit::adapted() const {
+  return std::any_of(layers.begin(), layers.end(), [](const auto& l) { return any_adapted({&l.q, &l.k, &l.v, &l.o}); });
 }
 
 }  // namespace asr

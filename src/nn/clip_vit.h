@@ -38,6 +38,10 @@ class ClipVit {
 
   torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass) const;  // [B, C, H, W] -> [B, tokens, width]
 
+  // The linears of its attention, named below `prefix` as transformers names them.
+  std::vector<AdapterSite> sites(const std::string& prefix);
+  bool adapted() const;  // whether one of them carries an expert
+
   template <class F>
   void each(F&& f) {
     each_weight(f, patches, class_token, positions, first_norm);

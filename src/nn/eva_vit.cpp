@@ -1,6 +1,9 @@
 #include "nn/eva_vit.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/attention.h"
 
 namespace asr {
@@ -55,6 +58,20 @@ torch::Tensor EvaVit::operator()(const torch::Tensor& pixels, const Pass& pass, 
     x = x + l.mlp(l.mlp_norm(x), pass);
   }
   return final_norm(x);
+}
+
+std::vector<AdapterSite> EvaVit::sites(const std::string& prefix) {
+  std::vector<AdapterSite> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& l = layers[i];
+    add_sites(out, cat(prefix, "encoder.layers.", i, "."), static_cast<int64_t>(i),
+              {{"self_attn.qkv", &l.qkv, SitePart::vision}, {"self_attn.projection", &l.o, SitePart::vision}});
+  }
+  return out;
+}
+
+bool EvaVit::adapted() const {
+  return std::any_of(layers.begin(), layers.end(), [](const auto& l) { return any_adapted({&l.qkv, &l.o}); });
 }
 
 }  // namespace asr

@@ -33,6 +33,10 @@ class EvaVit {
   // unless positions may be interpolated.
   torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass, bool interpolate = false) const;
 
+  // The linears of its attention, named below `prefix` as transformers names them.
+  std::vector<AdapterSite> sites(const std::string& prefix);
+  bool adapted() const;  // whether one of them carries an expert
+
   template <class F>
   void each(F&& f) {
     each_weight(f, patches, class_token, positions, final_norm);

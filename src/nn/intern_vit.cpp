@@ -1,8 +1,10 @@
 #include "nn/intern_vit.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/attention.h"
 
 namespace asr {
@@ -127,6 +129,23 @@ torch::Tensor fold_blocks(const torch::Tensor& x, int64_t fold) {
   return x.reshape({batch, rows / fold, fold, columns / fold, fold, width})
       .permute({0, 1, 3, 2, 4, 5})
       .reshape({batch, rows / fold, columns / fold, fold * fold * width});
+}
+
+std::vector<AdapterSite> InternVit::sites(const std::string& prefix) {
+  std::vector<AdapterSite> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& l = layers[i];
+    add_sites(out, cat(prefix, "encoder.layer.", i, "."), static_cast<int64_t>(i),
+              {{"attention.q_proj", &l.q, SitePart::vision},
+               {"attention.k_proj", &l.k, SitePart::vision},
+               {"attention.v_proj", &l.v, SitePart::vision},
+               {"attention.projection_layer", &l.o, SitePart::vision}});
+  }
+  return out;
+}
+
+bool InternVit::adapted() const {
+  return std::any_of(layers.begin(), layers.end(), [](const auto& l) { return any_adapted({&l.q, &l.k, &l.v, &l.o}); });
 }
 
 }  // namespace asr

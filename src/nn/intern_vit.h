@@ -42,6 +42,10 @@ class InternVit {
   // [B, C, H, W] -> [B, tokens, width]; images of another size than the tower's get interpolated positions.
   torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass) const;
 
+  // The linears of its attention, named below `prefix` as transformers names them.
+  std::vector<AdapterSite> sites(const std::string& prefix);
+  bool adapted() const;  // whether one of them carries an expert
+
   template <class F>
   void each(F&& f) {
     each_weight(f, patches, class_token, positions, final_norm.weight, final_norm.bias);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/model_config.h"
 
 namespace asr {
@@ -76,20 +77,15 @@ torch::Tensor LanguageModel::logits(const torch::Tensor& hidden) const {
 std::vector<AdapterSite> LanguageModel::sites(const std::string& prefix) {
   std::vector<AdapterSite> out;
   for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    out.push_back({cat(prefix, "layers.", i, ".self_attn.q_proj"), &decoder.layers[i].q});
-    out.push_back({cat(prefix, "layers.", i, ".self_attn.v_proj"), &decoder.layers[i].v});
-  }
-  return out;
-}
-
-std::vector<AdapterSite> LanguageModel::all_sites(const std::string& prefix) {
-  std::vector<AdapterSite> out;
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
     auto& l = decoder.layers[i];
-    const std::pair<const char*, Linear*> parts[] = {
-        {"self_attn.q_proj", &l.q}, {"self_attn.k_proj", &l.k}, {"self_attn.v_proj", &l.v}, {"self_attn.o_proj", &l.o},
-        {"mlp.gate_proj", &l.gate}, {"mlp.up_proj", &l.up},     {"mlp.down_proj", &l.down}};
-    for (const auto& [name, linear] : parts) out.push_back({cat(prefix, "layers.", i, ".", name), linear});
+    add_sites(out, cat(prefix, "layers.", i, "."), static_cast<int64_t>(i),
+              {{"self_attn.q_proj", &l.q, SitePart::q},
+               {"self_attn.k_proj", &l.k, SitePart::k},
+               {"self_attn.v_proj", &l.v, SitePart::v},
+               {"self_attn.o_proj", &l.o, SitePart::o},
+               {"mlp.gate_proj", &l.gate, SitePart::gate},
+               {"mlp.up_proj", &l.up, SitePart::up},
+               {"mlp.down_proj", &l.down, SitePart::down}});
   }
   return out;
 }

@@ -23,10 +23,8 @@ class LanguageModel {
   int64_t vocabulary() const { return embedding.size(0); }
   torch::Tensor logits(const torch::Tensor& hidden) const;
 
-  // q and v of every layer, named as PEFT names them; `prefix` as for `body`.
+  // Every linear of every layer, named as PEFT names them; `prefix` as for `body`.
   std::vector<AdapterSite> sites(const std::string& prefix);
-
-  std::vector<AdapterSite> all_sites(const std::string& prefix);  // every linear of every layer
 
   template <class Visit>
   void each_weight(const Visit& visit) {

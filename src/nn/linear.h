@@ -46,10 +46,16 @@ std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, cons
 // A starts random with standard deviation 1/sqrt(in), B at zero, so that the adapted model begins as the base.
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator);
 
+// What a linear does in its model. q to down are the language model's (q to o a Q-Former's self-attention too), cross_*
+// look at the picture, `vision` is the tower's attention, `projector` lies between tower and language model.
+enum class SitePart { q, k, v, o, gate, up, down, cross_q, cross_k, cross_v, cross_o, vision, projector, other };
+
 // A linear that may be adapted, with its name inside the model.
 struct AdapterSite {
   std::string name;
   Linear* linear = nullptr;
+  SitePart part = SitePart::other;
+  int64_t layer = -1;  // of its tower, Q-Former or language model; -1 where there are no layers
 };
 
 using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;

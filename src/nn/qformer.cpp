@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/attention.h"
 
 namespace asr {
@@ -70,12 +71,20 @@ std::vector<AdapterSite> QFormer::sites(const std::string& prefix) {
   std::vector<AdapterSite> out;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto name = prefix + "encoder.layer." + std::to_string(i) + ".";
-    const auto add = [&](const std::string& which, QFormerAttention& a) {
-      out.push_back({name + which + ".attention.query", &a.query});
-      out.push_back({name + which + ".attention.value", &a.value});
-    };
-    add("attention", layers[i].self);
-    if (layers[i].cross) add("crossattention", *layers[i].cross);
+    const auto layer = static_cast<int64_t>(i);
+    auto& self = layers[i].self;
+    add_sites(out, name + "attention.", layer,
+              {{"attention.query", &self.query, SitePart::q},
+               {"attention.key", &self.key, SitePart::k},
+               {"attention.value", &self.value, SitePart::v},
+               {"output.dense", &self.dense, SitePart::o}});
+    if (!layers[i].cross) continue;
+    auto& cross = *layers[i].cross;
+    add_sites(out, name + "crossattention.", layer,
+              {{"attention.query", &cross.query, SitePart::cross_q},
+               {"attention.key", &cross.key, SitePart::cross_k},
+               {"attention.value", &cross.value, SitePart::cross_v},
+               {"output.dense", &cross.dense, SitePart::cross_o}});
   }
   return out;
 }

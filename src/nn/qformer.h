@@ -57,7 +57,7 @@ class QFormer {
   torch::Tensor operator()(const torch::Tensor& image, const torch::Tensor& ids, const torch::Tensor& mask,
                            const Pass& pass, const QFormerTap& tap = {}) const;
 
-  // Query and value of every attention, named below `prefix` as PEFT names them:
+  // The linears of every attention, named below `prefix` as PEFT names them:
   // "<prefix>encoder.layer.0.attention...".
   std::vector<AdapterSite> sites(const std::string& prefix);
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/fused.h"
 
 namespace asr {
@@ -197,6 +198,20 @@ torch::Tensor QwenVit::operator()(const torch::Tensor& pixels, const torch::Tens
   std::vector<int64_t> place(windows.order.size());
   for (size_t i = 0; i < place.size(); ++i) place[static_cast<size_t>(windows.order[i])] = static_cast<int64_t>(i);
   return merged.index_select(0, index_of(place, device));
+}
+
+std::vector<AdapterSite> QwenVit::sites(const std::string& prefix) {
+  std::vector<AdapterSite> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& l = layers[i];
+    add_sites(out, cat(prefix, "blocks.", i, "."), static_cast<int64_t>(i),
+              {{"attn.qkv", &l.qkv, SitePart::vision}, {"attn.proj", &l.o, SitePart::vision}});
+  }
+  return out;
+}
+
+bool QwenVit::adapted() const {
+  return std::any_of(layers.begin(), layers.end(), [](const auto& l) { return any_adapted({&l.qkv, &l.o}); });
 }
 
 }  // namespace asr

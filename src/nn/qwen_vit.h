@@ -70,6 +70,10 @@ class QwenVit {
   // [N / merge^2, out], in the order of the images.
   torch::Tensor operator()(const torch::Tensor& pixels, const torch::Tensor& grid, const Pass& pass) const;
 
+  // The linears of its attention, named below `prefix` as transformers names them.
+  std::vector<AdapterSite> sites(const std::string& prefix);
+  bool adapted() const;  // whether one of them carries an expert
+
   template <class F>
   void each(F&& f) {
     each_weight(f, patches, merger_norm, merger_in, merger_out);

@@ -1,5 +1,9 @@
 #include "nn/vit.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "nn/adapter_sites.h"
 #include "nn/attention.h"
 
 namespace asr {
@@ -19,6 +23,20 @@ torch::Tensor Vit::operator()(const torch::Tensor& pixels, const Pass& pass) con
     x = x + l.down(at::gelu(l.up(l.mlp_norm(x), pass)), pass);
   }
   return final_norm(x);
+}
+
+std::vector<AdapterSite> Vit::sites(const std::string& prefix) {
+  std::vector<AdapterSite> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& l = layers[i];
+    add_sites(out, cat(prefix, "layers.", i, "."), static_cast<int64_t>(i),
+              {{"qkv", &l.qkv, SitePart::vision}, {"o", &l.o, SitePart::vision}});
+  }
+  return out;
+}
+
+bool Vit::adapted() const {
+  return std::any_of(layers.begin(), layers.end(), [](const auto& l) { return any_adapted({&l.qkv, &l.o}); });
 }
 
 }  // namespace asr

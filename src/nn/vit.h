@@ -29,6 +29,9 @@ class Vit {
 
   torch::Tensor operator()(const torch::Tensor& pixels,
                            const Pass& pass) const;  // [B, 3, H, W] -> [B, grid * grid, width]
+
+  std::vector<AdapterSite> sites(const std::string& prefix);  // the linears of its attention
+  bool adapted() const;                                       // whether one of them carries an expert
 };
 
 }  // namespace asr

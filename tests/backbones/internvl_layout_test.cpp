@@ -305,11 +305,35 @@ TEST_F(InternVlLayouts, AdaptersOfPackedAttention) {
   EXPECT_CONTAINS(error({{module + ".lora_A.weight", a}}), "only one of lora_A and lora_B");
   EXPECT_CONTAINS(error({{module + ".lora_A.weight", a}, {module + ".lora_B.weight", at::randn({63, 4})}}),
                   "has shape [63, 4] where the model has 64 rows");
-  const std::string tower = "base_model.model.vision_model.encoder.layers.0.attn.qkv";
-  EXPECT_CONTAINS(error({{tower + ".lora_A.weight", a}}), "'vision_model.encoder.layers.0.attn.qkv' is no linear of");
+  const std::string tower = "base_model.model.vision_model.encoder.layers.0.mlp.fc1";
+  EXPECT_CONTAINS(error({{tower + ".lora_A.weight", a}}), "'vision_model.encoder.layers.0.mlp.fc1' is no linear of");
   EXPECT_CONTAINS(error({{"base_model.model.language_model.model.layers.9.attention.wqkv.lora_A.weight", a},
                          {"base_model.model.language_model.model.layers.9.attention.wqkv.lora_B.weight", b}}),
                   "layers.9.attention.wqkv' is no linear of");
+}
+
+TEST_F(InternVlLayouts, AdaptersOfThePackedTower) {
+  write_chat();
+  const auto folder = *golden.place / "packed-tower";
+  std::filesystem::copy(hf() + "/adapter", folder, std::filesystem::copy_options::recursive);
+  auto tensors = read_tensors(chat() + "/model.safetensors");
+  const std::string module = "vision_model.encoder.layers.0.attn.qkv";
+  auto& weight = tensors.at(module + ".weight");
+  torch::manual_seed(8);
+  const auto a = at::randn({4, weight.size(1)}) * 0.1;
+  const auto b = at::randn({weight.size(0), 4}) * 0.1;
+  write_tensors(folder + "/adapter_model.safetensors", {{"base_model.model." + module + ".lora_A.weight", a},
+                                                        {"base_model.model." + module + ".lora_B.weight", b}});
+  at::NoGradGuard no_grad;
+  const auto model = load(chat());
+  const auto plain = inspect(*model).features;
+  EXPECT_EQ(load_adapter(*model, folder).size(), 6u);
+  const auto found = inspect(*model).features;
+  weight = weight + b.mm(a) * 2;
+  write_tensors(chat() + "/model.safetensors", tensors);
+  const auto expected = inspect(*load(chat())).features;
+  EXPECT_LE((found - expected).abs().max().item<double>(), 2e-4);
+  EXPECT_GT((plain - expected).abs().max().item<double>(), 1e-2);
 }
 
 TEST_F(InternVlLayouts, GradientsOfDefaultSitesAreTheSame) {

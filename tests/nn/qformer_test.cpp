@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/adapter_sites.h"
 #include "tests/support/random_model.h"
 #include "tests/support/tensors.h"
 
@@ -149,7 +150,8 @@ TEST(QFormer, TapsShowTheModelsOwnAttention) {
 
 TEST(QFormer, GradientsReachExpertsThroughOutputAndTap) {
   QFormer former(qformer_config(), qformer_model().weights());
-  const auto sites = former.sites("qformer.");
+  const auto sites = default_sites(former.sites("qformer."));
+  ASSERT_EQ(former.sites("qformer.").size(), 4u * depth + 4u * 2u);
   ASSERT_EQ(sites.size(), 2u * depth + 2u * 2u);
   EXPECT_EQ(sites[0].name, "qformer.encoder.layer.0.attention.attention.query");
   EXPECT_EQ(sites[3].name, "qformer.encoder.layer.0.crossattention.attention.value");
