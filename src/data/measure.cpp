@@ -90,12 +90,11 @@ Measured measure_spectra(const Backbone& model, const SampleSet& set, const std:
   return out;
 }
 
-StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
-                           const Options& options, int64_t tap_layers, const Team& team) {
-  const int64_t count = samples > 0 ? std::min(samples, set.size()) : set.size();
+StageMoments stage_moments(const Backbone& model, const MeasuredStage& of, const Options& options, int64_t tap_layers,
+                           const Team& team) {
   StageMoments moments(options);
-  measure_blocks(model, set, range(0, count), {options, tap_layers, team, Wanted::moments},
-                 [&](const Measured& m) { moments.add(m.descriptor, m.angular, m.posterior, m.map, stage - 1); });
+  measure_blocks(model, of.set, of.rows, {options, tap_layers, team, Wanted::moments},
+                 [&](const Measured& m) { moments.add(m.descriptor, m.angular, m.posterior, m.map, of.stage - 1); });
   return team.size() == 1 ? moments : gathered(moments, options, team);
 }
 

@@ -29,10 +29,15 @@ struct Measured {
 Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                          const Options& options, int64_t tap_layers, const Team& team);
 
-// The moments of a stage, from all of its data or the first `samples` of it (0: all). Each block goes into exact sums
-// as it is measured, so that memory does not grow with the stage and any split gives the same bits.
-StageMoments stage_moments(const Backbone& model, const SampleSet& set, int64_t samples, int stage,
-                           const Options& options, int64_t tap_layers, const Team& team);
+// The moments of stage `stage` from these rows of its data. Each block goes into exact sums as it is measured, so that
+// memory does not grow with the stage and any split gives the same bits.
+struct MeasuredStage {
+  const SampleSet& set;
+  std::vector<int64_t> rows;
+  int stage = 1;
+};
+StageMoments stage_moments(const Backbone& model, const MeasuredStage& of, const Options& options, int64_t tap_layers,
+                           const Team& team);
 
 void visit_memory(PrototypeMemory& memory, StateVisitor& visitor);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/drawn_rows.h"
 #include "data/long_pass.h"
 #include "methods/method.h"
 #include "tensor/torch_compat.h"
@@ -32,7 +33,7 @@ class Ewc final : public Method {
     visitor("online_gamma", online_gamma_, 0, 1, "decay of the online average");
     visitor("fisher_batch", fisher_batch_, 1, 1000000,
             "samples whose mean gradient is squared, whatever the training batch; 1: the Fisher proper (slow)");
-    visitor("samples", samples_, 0, 1000000000, "samples of the stage that F is measured on; 0: all");
+    visitor("samples", samples_, 0, 1000000000, "samples of the stage that F is measured on, drawn at random; 0: all");
   }
 
   void add_losses(StepContext& step) override {
@@ -42,12 +43,13 @@ class Ewc final : public Method {
   }
 
   void after_stage(StageContext& stage) override {
-    const int64_t count = samples_ > 0 ? std::min(samples_, stage.data.size()) : stage.data.size();
+    const auto drawn = drawn_rows(stage.data.size(), samples_, draw_key(DrawPurpose::fisher, stage.seed, stage.stage));
+    const auto count = static_cast<int64_t>(drawn.size());
     const int64_t block = fisher_batch_;
     auto sum = torch::zeros_like(flat(stage.parameters)).detach();
     const int64_t blocks = (count + block - 1) / block;
     each_block({cat("Fisher information of ", stage.data.name), count, block}, stage.team, [&](Part rows, Part) {
-      sum += block_gradient(stage, rows.begin, rows.end).square();
+      sum += block_gradient(stage, {drawn.begin() + rows.begin, drawn.begin() + rows.end}).square();
     });
     stage.team.sum(sum);
     const auto fisher = sum / static_cast<double>(blocks);
@@ -67,20 +69,22 @@ class Ewc final : public Method {
  private:
   // Gradient of the mean loss over the answer tokens of some samples. They go through the model in passes of at most
   // the training batch, which memory was chosen for, each weighted by its answer tokens.
-  static torch::Tensor block_gradient(const StageContext& stage, int64_t begin, int64_t end) {
+  static torch::Tensor block_gradient(const StageContext& stage, const std::vector<int64_t>& rows) {
     std::vector<torch::Tensor> inputs;
     for (const auto& [name, p] : stage.parameters) inputs.push_back(p);
     torch::Tensor sum;
     double tokens = 0;
-    for (int64_t first = begin; first < end; first += stage.batch_size) {
-      const auto batch = stage.data.rows(range(first, std::min(end, first + stage.batch_size)));
+    const auto count = static_cast<int64_t>(rows.size());
+    for (int64_t first = 0; first < count; first += stage.batch_size) {
+      const auto batch =
+          stage.data.rows({rows.begin() + first, rows.begin() + std::min(count, first + stage.batch_size)});
       const auto loss = stage.model.forward(batch, Pass{}, Want{}).loss;
       const auto gradient = gradients(loss, inputs);
       std::vector<torch::Tensor> parts;
       for (size_t i = 0; i < gradient.size(); ++i)
         parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
       const auto pass = at::cat(parts);
-      if (end - begin <= stage.batch_size) return pass;
+      if (count <= stage.batch_size) return pass;
       const double answers = batch.labels.ge(0).sum().item<double>();
       sum = sum.defined() ? sum + pass * answers : pass * answers;
       tokens += answers;

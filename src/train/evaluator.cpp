@@ -7,9 +7,10 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "data/drawn_rows.h"
+#include "data/long_pass.h"
 #include "io/analysis_file.h"
 #include "io/resample.h"
-#include "data/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
 #include "skills/part_of_speech.h"
@@ -86,12 +87,13 @@ Pooled measure_all(const Backbone& model, const std::vector<AnalysedTask>& tasks
   std::vector<Measured> parts;
   Pooled out;
   for (size_t t = 0; t < tasks.size(); ++t) {
-    const int64_t count = std::min(samples, tasks[t].set->size());
-    parts.push_back(measure_spectra(model, *tasks[t].set, range(0, count), options, tap_layers, team));
+    const auto rows = analysed_rows(tasks[t].name, tasks[t].set->size(), samples);
+    parts.push_back(measure_spectra(model, *tasks[t].set, rows, options, tap_layers, team));
     const auto best = parts.back().posterior.argmax(1);
-    for (int64_t i = 0; i < count; ++i) {
-      out.skill.push_back(best[i].item<int64_t>()), out.task.push_back(static_cast<int64_t>(t));
-      out.correct.push_back(tasks[t].score->per_sample[static_cast<size_t>(i)]);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      out.skill.push_back(best[static_cast<int64_t>(i)].item<int64_t>());
+      out.task.push_back(static_cast<int64_t>(t));
+      out.correct.push_back(tasks[t].score->per_sample[static_cast<size_t>(rows[i])]);
     }
   }
   for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
@@ -150,15 +152,18 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
   int64_t offset = 0;
   for (int64_t t = 0; t < total; ++t) {
     const auto& task = tasks[static_cast<size_t>(t)];
-    const int64_t wanted = (t + 1) * count / total - t * count / total, measured = std::min(samples, task.set->size());
+    const int64_t wanted = (t + 1) * count / total - t * count / total;
+    const auto rows = analysed_rows(task.name, task.set->size(), samples);
+    const auto measured = static_cast<int64_t>(rows.size());
     for (int64_t i = 0; i < std::min(wanted, measured); ++i) {
-      const auto& text = task.set->texts[static_cast<size_t>(i)];
-      images.push_back(overlay_picture(*task.set, i));
+      const auto row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
+      const auto& text = task.set->texts[row];
+      images.push_back(overlay_picture(*task.set, rows[static_cast<size_t>(i)]));
       maps.push_back(pooled.m.map[offset + i]);
       list.push_back({{"task", task.name},
                       {"question", text.question},
                       {"answer", text.answer},
-                      {"prediction", task.score->texts[static_cast<size_t>(i)]},
+                      {"prediction", task.score->texts[row]},
                       {"functional", functional_list(text.question)}});
     }
     offset += measured;
@@ -170,6 +175,10 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
 }
 
 }  // namespace
+
+std::vector<int64_t> analysed_rows(const std::string& task, int64_t count, int64_t samples) {
+  return drawn_rows(count, samples, draw_key(DrawPurpose::analysis, task));
+}
 
 std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks) {
   std::map<int64_t, SkillScore> out;
@@ -220,10 +229,10 @@ AnalysisTables analysis_tables(const Pooled& pooled, const std::vector<AnalysedT
 }
 
 // The samples that were measured, so that a later comparison can see whether they are the same ones.
-std::string samples_hash(const SampleSet& set, int64_t samples) {
+std::string samples_hash(const AnalysedTask& task, int64_t samples) {
   auto list = nlohmann::json::array();
-  for (int64_t i = 0; i < std::min(samples, set.size()); ++i) {
-    const auto& text = set.texts[static_cast<size_t>(i)];
+  for (const int64_t i : analysed_rows(task.name, task.set->size(), samples)) {
+    const auto& text = task.set->texts[static_cast<size_t>(i)];
     list.push_back({text.id, text.question, text.answer});
   }
   const auto bytes = list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -262,7 +271,7 @@ void write_analysis(const std::string& path, const Backbone& model, const std::v
   auto names = nlohmann::json::array(), hashes = nlohmann::json::array();
   for (const auto& task : tasks) {
     names.push_back(task.name);
-    hashes.push_back(samples_hash(*task.set, samples));
+    hashes.push_back(samples_hash(task, samples));
   }
   const auto text = [](const nlohmann::json& value) {
     return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -37,9 +37,13 @@ struct SkillScore {
 };
 std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& tasks);
 
+// The validation rows that a task's spectra are measured on, its overlays first: drawn at random, the same at every
+// stage of every run, so that drift compares the same samples.
+std::vector<int64_t> analysed_rows(const std::string& task, int64_t count, int64_t samples);
+
 // Spectra, accuracy and embeddings per skill and task, distances of samples to their prototypes, and a few attention
-// maps with their pictures: stages/AA/analysis.safetensors. Spectra are measured on the first `samples` of each task,
-// by all processes; the first one writes.
+// maps with their pictures: stages/AA/analysis.safetensors. Spectra are measured on `samples` of each task, by all
+// processes; the first one writes.
 void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
                     const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
                     const Team& team);

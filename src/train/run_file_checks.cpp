@@ -16,6 +16,7 @@
 #include "skills/taxonomy.h"
 #include "skills/words.h"
 #include "tensor/tensor_io.h"
+#include "train/evaluator.h"
 #include "train/event_log.h"
 #include "train/run_checks.h"
 #include "train/run_folder.h"
@@ -373,7 +374,8 @@ Image8 shown_picture(const RunFacts& facts, size_t task, int64_t index, int64_t 
   return out;
 }
 
-// Overlays are the first samples of the tasks seen, so many of each: picture, question and answer are known.
+// Overlays are the first of the samples measured of the tasks seen, so many of each: picture, question and answer are
+// known.
 void check_overlays(RunChecks& checks, const Safetensors& file, const std::string& name) {
   const auto& facts = checks.facts;
   const json list = metadata_json(file, "overlay");
@@ -399,9 +401,11 @@ void check_overlays(RunChecks& checks, const Safetensors& file, const std::strin
     size_t task = 0;
     while (task < facts.stream->tasks().size() && facts.stream->tasks()[task].name != title) ++task;
     if (task == facts.stream->tasks().size()) return;  // said above
-    const int64_t index = next[title]++;
     const auto split = facts.config.run.scored_split();
-    if (index >= facts.stream->size(task, split)) return checks.violation(place + ": is no validation sample");
+    const auto rows = analysed_rows(title, facts.stream->size(task, split), facts.config.run.analysis_samples);
+    const auto shown = static_cast<size_t>(next[title]++);
+    if (shown >= rows.size()) return checks.violation(place + ": is no measured validation sample");
+    const int64_t index = rows[shown];
     const auto sample = facts.stream->text(task, split, index);
     if (fields.text("question") != sample.question || fields.text("answer") != sample.answer)
       checks.violation(place + ": is not the validation sample's question and answer");

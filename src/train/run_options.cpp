@@ -53,10 +53,12 @@ void RunOptions::visit(OptionVisitor& v) {
   v("recipe", recipe,
     "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels, flips and crops)");
   v("dataloader_num_workers", workers, 0, 256, "batches read ahead, where pictures come from files; 0: none");
-  v("memory.samples", memory_samples, 0, 1000000000, "samples a stage that prototypes are measured on; 0: all");
+  v("memory.samples", memory_samples, 0, 1000000000,
+    "samples a stage that prototypes are measured on, drawn at random; 0: all");
   v("analysis.memory", analysis_memory,
     "prototypes of every stage are measured for every method; no: only for methods that need them, which saves a pass");
-  v("analysis.samples", analysis_samples, 1, 1000000, "validation samples a task for spectra per skill");
+  v("analysis.samples", analysis_samples, 1, 1000000,
+    "validation samples a task for spectra per skill, drawn at random, the same in all runs");
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
   v("eval_split", eval_split, "which split is scored; tune is for choosing settings and never reported");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");

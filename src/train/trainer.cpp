@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "data/drawn_rows.h"
 #include "data/long_pass.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
@@ -196,9 +197,11 @@ void Trainer::finish_stage() {
   const auto& set = stage_data(false);
   std::optional<StageMoments> measured;
   const auto moments = [&]() -> const StageMoments& {
-    if (!measured)
-      measured = stage_moments(model_, set, config_.run.memory_samples, at_.stage, config_.options,
-                               config_.run.tap_layers, team_);
+    if (!measured) {
+      const auto key = draw_key(DrawPurpose::prototypes, static_cast<uint64_t>(key_.seed), at_.stage);
+      measured = stage_moments(model_, {set, drawn_rows(set.size(), config_.run.memory_samples, key), at_.stage},
+                               config_.options, config_.run.tap_layers, team_);
+    }
     return *measured;
   };
   auto context = stage_context(set, moments);

@@ -2,8 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "io/analysis_file.h"
+#include "io/safetensors_metadata.h"
 #include "spectral/diagnostics.h"
 #include "tests/train/run_support.h"
+#include "train/evaluator.h"
 
 namespace asr {
 namespace {
@@ -75,6 +77,32 @@ TEST(Drift, IsMeasuredOnTheSamplesOfBothStages) {
   }
   EXPECT_GT(shared, 0) << "the new task must bring samples of an old skill, or this tests nothing";
   EXPECT_GT(misled, 0) << "pooling all tasks must give another drift, or this tests nothing";
+}
+
+// Otherwise drift would compare different samples.
+TEST(Drift, EveryStageMethodAndSeedMeasuresTheSameSamples) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto list = small_run(folder / "model", folder / "out", "[vanilla,er]");
+  list.push_back({"seeds", "[0,5]", "test"});
+  const auto runs = run_small(list);
+  ASSERT_EQ(runs.size(), 4u);
+  const auto measured = [](const std::string& run, int stage, const char* what) {
+    return metadata_json(read_safetensors(cat(run, "/stages/0", stage, "/analysis.safetensors")), what);
+  };
+  const auto hashes = measured(runs[0], 3, "task_samples");
+  const auto shown = measured(runs[0], 3, "overlay");
+  ASSERT_EQ(hashes.size(), 3u);
+  const auto stream = make_stream(resolve_run(list).run.stream);
+  const auto rows = analysed_rows(stream->tasks()[2].name, 8, 4);
+  EXPECT_NE(rows[1], 1) << "the first rows are drawn by chance, and this tests nothing";
+  ASSERT_EQ(shown.size(), 4u);  // of three tasks: 1, 1, 2
+  EXPECT_EQ(shown[3]["question"], stream->text(2, DataSplit::val, rows[1]).question);
+  for (const auto& run : runs) {
+    EXPECT_EQ(measured(run, 3, "task_samples"), hashes) << run;
+    EXPECT_EQ(measured(run, 1, "task_samples")[0], hashes[0]) << run;
+    EXPECT_EQ(measured(run, 3, "overlay")[3]["question"], shown[3]["question"]) << run;
+  }
 }
 
 TEST(Drift, SkillForgettingHasThreeForms) {

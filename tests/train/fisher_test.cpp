@@ -1,4 +1,5 @@
 // EWC's Fisher is a statistic of the stage's data: how a training step is split into passes does not change it.
+#include "data/drawn_rows.h"
 #include "tests/support/tensors.h"
 #include "tests/train/run_support.h"
 #include "train/kept_state.h"
@@ -29,9 +30,9 @@ struct FisherCase {
     data = encode_samples(20, sample, *model, nullptr);
   }
 
-  torch::Tensor fisher(int64_t batch, const std::string& block) {
-    auto methods = make_methods("ewc", {{"ewc.fisher_batch", block, "test"}});
-    StageContext stage{1, 0, batch, *model, parameters, data, {}, alone};
+  torch::Tensor fisher(int64_t batch, const std::string& block, const std::string& samples = "0", uint64_t seed = 0) {
+    auto methods = make_methods("ewc", {{"ewc.fisher_batch", block, "test"}, {"ewc.samples", samples, "test"}});
+    StageContext stage{1, seed, batch, *model, parameters, data, {}, alone};
     methods[0]->after_stage(stage);
     for (const auto& item : kept_items("ewc", methods))
       if (item.name == "method.ewc.fisher") return item.tensor;
@@ -55,6 +56,20 @@ TEST(Fisher, DoesNotDependOnHowAStepIsSplit) {
   const auto proper = fixture.fisher(8, "1");
   EXPECT_GT(apart(proper, whole), 0.1);
   EXPECT_GT(proper.sum().item<double>(), whole.sum().item<double>());
+}
+
+TEST(Fisher, IsMeasuredOnSamplesDrawnAtRandom) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  FisherCase fixture(folder / "model");
+  const auto drawn = fixture.fisher(8, "4", "8");
+  EXPECT_TRUE(drawn.equal(fixture.fisher(8, "4", "8")));
+  EXPECT_FALSE(drawn.equal(fixture.fisher(8, "4", "8", 1))) << "the seed draws";
+  const auto whole = fixture.data;
+  fixture.data = subset(whole, range(0, 8));
+  EXPECT_FALSE(drawn.equal(fixture.fisher(8, "4"))) << "not the first ones";
+  fixture.data = subset(whole, drawn_rows(20, 8, draw_key(DrawPurpose::fisher, 0, 1)));
+  EXPECT_LT(apart(drawn, fixture.fisher(8, "4")), 1e-5);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class StageMeasure : public ::testing::Test {
     return concatenate(std::vector<SampleSet>(copies, data.get(0, DataSplit::train)));
   }
   StageMoments measured(const SampleSet& set, const Options& options, const Team& team = {}) {
-    return stage_moments(*model, set, 0, 1, options, 2, team);
+    return stage_moments(*model, {set, range(0, set.size()), 1}, options, 2, team);
   }
 
   TemporaryFolder folder;
