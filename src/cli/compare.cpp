@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "report/runs_csv.h"
 #include "report/tables.h"
 
 namespace asr {
@@ -15,7 +16,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> runs;
-  std::string format = "text", against, metrics;
+  std::string format = "text", against, metrics, csv;
 };
 
 std::string rendered(const Comparison& comparison, const std::string& format) {
@@ -25,12 +26,19 @@ std::string rendered(const Comparison& comparison, const std::string& format) {
   return text_tables(comparison);
 }
 
+void write_runs(const std::string& path, const RunSet& set) {
+  const auto merge = merge_runs_csv(path, set.runs);
+  for (const auto& line : merge.left_out) log_warn(printable(line, 500));
+  log_info("written: ", path, ", ", merge.rows, " runs (", merge.added, " new, ", merge.replaced, " replaced)");
+}
+
 void compare(const Arguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
   if (!arguments.metrics.empty()) options.metrics = parse_metric_list(arguments.metrics);
   const auto set = load_runs(arguments.runs);
   const auto comparison = compare_runs(set, options);
+  if (!arguments.csv.empty()) write_runs(arguments.csv, set);
   if (common.json)
     print_json(comparison_json(comparison));
   else
@@ -52,7 +60,8 @@ void compare(const Arguments& arguments, const Common& common) {
 void add_compare_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("compare", "tables over runs: means, intervals, differences to a baseline");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("RUN", arguments->runs, "output folders of asr run, or method folders in them")->required();
+  command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
+      ->required();
   command->add_option("--format", arguments->format, "text | markdown | latex | csv")
       ->check(CLI::IsMember({"text", "markdown", "latex", "csv"}))
       ->type_name("NAME")
@@ -63,6 +72,8 @@ void add_compare_command(CLI::App& app, Common& common) {
       ->add_option("--metric", arguments->metrics,
                    "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT, and AP_novel,AF_novel where there are any)")
       ->type_name("LIST");
+  command->add_option("--csv", arguments->csv, "table of runs to which these are added, e.g. results/world-10.csv")
+      ->type_name("FILE");
   command->callback([arguments, &common] { compare(*arguments, common); });
 }
 

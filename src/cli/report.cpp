@@ -39,7 +39,8 @@ void report(const Arguments& arguments, const Common& common) {
 void add_report_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("report", "one HTML file over runs: tables, score matrices, curves, attention");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("RUN", arguments->runs, "output folders of asr run, or method folders in them")->required();
+  command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
+      ->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")
       ->type_name("FILE");
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")

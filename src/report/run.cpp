@@ -1,13 +1,12 @@
 #include "report/run.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <tuple>
+#include <utility>
 
+#include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -16,6 +15,8 @@
 #include "io/csv.h"
 #include "report/intervals.h"
 #include "report/matrix_file.h"
+#include "report/run_scores.h"
+#include "report/runs_csv.h"
 
 namespace asr {
 namespace {
@@ -66,47 +67,47 @@ void read_metrics(const JsonFields& fields, Run& run) {
 void read_matrix(Run& run, std::vector<std::string>& notes) {
   const std::string path = run.folder + "/matrix.csv", text = read_as_written(path, 64 << 20);
   std::vector<std::string> warnings;
-  run.matrix = run.joint() ? parse_joint_csv(text, path) : parse_score_csv(text, path, warnings);
+  auto matrix = run.joint() ? parse_joint_csv(text, path) : parse_score_csv(text, path, warnings);
   if (!warnings.empty()) notes.push_back(cat(path, ": ", warnings.size(), " scores of unseen tasks ignored"));
-  check(run.matrix.tasks == run.tasks, path, ": names tasks ", printable(join(run.matrix.tasks, ", "), 200),
+  check(matrix.tasks == run.tasks, path, ": names tasks ", printable(join(matrix.tasks, ", "), 200),
         " but metrics.json names ", printable(join(run.tasks, ", "), 200));
-  const int stages = run.matrix.stages();
-  check(!run.complete || run.joint() || stages == static_cast<int>(run.tasks.size()), path, ": has ", stages, " of ",
-        run.tasks.size(), " stages, yet metrics.json says the run is complete; resume the run");
-  const auto left_out = run.matrix.tasks_left_out();
-  check(left_out.empty(), path, ": has no score of task '", printable(join(left_out, "', '"), 200),
-        "'; evaluate the run again");
-  run.scores = named_scores(run.matrix, run.joint());
+  take_matrix(run, std::move(matrix), path);
 }
 
 void read_novel(Run& run) {
   const std::string path = run.folder + "/matrix_novel.csv";
   if (!path_exists(path)) return;
   std::vector<std::string> warnings;
-  run.novel = parse_score_csv(read_as_written(path, 64 << 20), path, warnings);
-  check(run.novel.tasks == run.tasks, path, ": names other tasks than matrix.csv; evaluate the run again");
-  check(!run.complete || run.novel.stages() == run.matrix.stages(), path, ": has ", run.novel.stages(), " stages but ",
-        "matrix.csv ", run.matrix.stages(), "; evaluate the run again");
-  run.scores.merge(novel_scores(run.novel));
+  auto novel = parse_score_csv(read_as_written(path, 64 << 20), path, warnings);
+  check(novel.tasks == run.tasks, path, ": names other tasks than matrix.csv; evaluate the run again");
+  take_novel_matrix(run, std::move(novel), path);
 }
 
 // One line where metrics.json and the matrices disagree: the matrices are what was measured.
 void compare_scores(const json& metrics, const Run& run, std::vector<std::string>& notes) {
   const auto& scores = metrics.at("scores");
   const JsonFields stored(scores, run.folder + "/metrics.json: scores");
-  std::vector<std::string> differences;
-  const auto shown = [](double value) {
-    return std::isnan(value) ? std::string("none") : fmt::format("{:.6g}", value);
-  };
-  for (const auto& [name, value] : run.scores) {
-    if (!scores.contains(name)) continue;  // of an older version
-    const double there = stored.number_or_nan(name.c_str());
-    const bool same = std::isnan(value) ? std::isnan(there) : std::abs(there - value) <= 1e-6 * std::max(1.0, value);
-    if (!same) differences.push_back(cat(name, " ", shown(there), " instead of ", shown(value)));
-  }
+  NamedScores written;
+  for (const auto& [name, value] : run.scores)
+    if (scores.contains(name)) written[name] = stored.number_or_nan(name.c_str());
+  const auto differences = contradictions(written, run, 1e-6);
   if (!differences.empty())
-    notes.push_back(cat(run.folder, ": metrics.json contradicts the score matrix (", join(differences, ", "),
+    notes.push_back(cat(run.folder, ": metrics.json contradicts the score matrix (", differences,
                         "); the scores shown are those of the matrix"));
+}
+
+// What the run was made from, but for seed and order; none where an earlier version noted something else.
+void read_settings(Run& run) {
+  const std::string path = run.folder + "/fingerprint.json";
+  json noted;
+  JsonProblem ignored;
+  if (!path_exists(path) || !try_parse_json(read_file(path), noted, ignored)) return;
+  if (!noted.is_object() || !noted.contains("format") || !noted.contains("config")) return;
+  for (const char* name : {"hash", "seed", "order"}) noted.erase(name);
+  run.settings = self_hash(noted).substr(0, 12);
+  const auto& options = noted["config"];
+  const auto split = options.find("eval_split");
+  if (split != options.end() && split->is_string()) run.split = split->get<std::string>();
 }
 
 // Row 0 is written before any training; a stage is done when it has a row.
@@ -155,6 +156,7 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   Run run;
   run.folder = folder.string(), run.root = root.string();
   read_metrics(fields, run);
+  read_settings(run);
   note_missing(run.folder, set.notes);
   note_changes(content, run.folder, set.notes);
   read_matrix(run, set.notes);
@@ -225,10 +227,21 @@ namespace {
 void note_unchecked(RunSet& set) {
   std::vector<std::string> folders;
   for (const auto& run : set.runs)
-    if (!Checksums(run.folder).exist()) folders.push_back(run.folder);
+    if (!run.from_table() && !Checksums(run.folder).exist()) folders.push_back(run.folder);
   if (folders.empty()) return;
   set.notes.push_back(cat(folders[0], folders.size() > 1 ? cat(" and ", folders.size() - 1, " more: have") : ": has",
                           " no checksums.json; the files are read unchecked"));
+}
+
+// The path as it is named in messages and beside which files are written: a trailing slash would make its last
+// component empty, and with it the parent wrong.
+fs::path normal_path(const std::string& given) {
+  fs::path path = fs::path(given).lexically_normal();
+  if (!path.has_filename() && path.has_parent_path() && path != path.root_path()) path = path.parent_path();
+  check(path_exists(path), given, ": no such folder; name the output folder of asr run");
+  check(fs::is_directory(path) || path.extension() == ".csv", given,
+        ": is a file; name the output folder of asr run, or a table of runs (.csv)");
+  return path;
 }
 
 }  // namespace
@@ -238,11 +251,13 @@ RunSet load_runs(const std::vector<std::string>& paths) {
   std::set<fs::path> seen;
   bool only_out = paths.size() == 1;
   for (const auto& given : paths) {
-    // A trailing slash would make the last component empty, and with it the parent wrong.
-    fs::path path = fs::path(given).lexically_normal();
-    if (!path.has_filename() && path.has_parent_path() && path != path.root_path()) path = path.parent_path();
-    check(path_exists(path), given, ": no such folder; name the output folder of asr run");
-    check(fs::is_directory(path), given, ": is a file; name the output folder of asr run");
+    const fs::path path = normal_path(given);
+    if (!fs::is_directory(path)) {
+      only_out = false;
+      if (!seen.insert(fs::canonical(path)).second) continue;
+      for (auto& run : read_runs_csv(path.string(), set.notes)) set.runs.push_back(std::move(run));
+      continue;
+    }
     std::vector<fs::path> folders = {path};
     const bool method = is_run_folder(path);
     if (!method) folders = sorted_run_folders(path);

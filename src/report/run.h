@@ -21,11 +21,13 @@ struct RunCost {  // NaN where the file says nothing
 };
 
 struct Run {
-  std::string folder;  // of the method, e.g. OUT/asr-seed2
-  std::string root;    // OUT
+  std::string folder;  // of the method, e.g. OUT/asr-seed2; "FILE:LINE" for a row of a table
+  std::string root;    // OUT, or the table
   std::string label;   // the method and its variant, e.g. asr-no-angular
   std::string method, stream, backbone;
   std::string held_out;  // concept group that training left out (VQACL's novel composition); empty: none
+  std::string split;     // that was scored; empty: not known
+  std::string settings;  // hash of options and data, the same for other seeds and orders; empty: not known
   int64_t seed = 0, order = 0;
   bool replay_free = true, complete = true;
   std::vector<std::string> tasks;  // in the order trained
@@ -36,8 +38,9 @@ struct Run {
   ScoreMatrix novel;   // on unseen compositions; no rows where the stream has none
 
   bool joint() const { return method == "joint"; }
-  double score(const std::string& metric) const;  // NaN when absent
-  std::string name() const;                       // "asr, seed 2, order 1", for messages
+  bool from_table() const { return folder.rfind(root + ":", 0) == 0; }  // it has no files of its own
+  double score(const std::string& metric) const;                        // NaN when absent
+  std::string name() const;                                             // "asr, seed 2, order 1", for messages
 };
 
 struct RunSet {
@@ -47,9 +50,9 @@ struct RunSet {
   std::string out;                   // the one OUT folder that was named; empty when several, or a method folder
 };
 
-// Each path is an OUT folder or a method folder. Bad content is an error. An unfinished run keeps its scores over the
-// stages so far under a label that says how many there are; one without any stage is skipped; no run at all is an
-// error.
+// Each path is an OUT folder, a method folder or a table of runs (runs_csv.h). Bad content is an error. An unfinished
+// run keeps its scores over the stages so far under a label that says how many there are; one without any stage is
+// skipped; no run at all is an error.
 RunSet load_runs(const std::vector<std::string>& paths);
 
 }  // namespace asr

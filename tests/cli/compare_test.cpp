@@ -36,6 +36,21 @@ TEST_F(CompareCommand, AMethodFolderIsOnlyPrinted) {
   EXPECT_FALSE(std::filesystem::exists(folder / "asr/compare.md"));
 }
 
+TEST_F(CompareCommand, ATableOfRunsIsWrittenAndReadLikeFolders) {
+  const std::string table = folder / "runs.csv";
+  const auto from_folders = run_program({"compare", folder / "asr", folder / "vanilla", "--csv", table});
+  EXPECT_EQ(from_folders.status, 0) << from_folders.error;
+  EXPECT_CONTAINS(from_folders.error, "runs.csv, 2 runs (2 new, 0 replaced)");
+  const auto from_table = run_program({"compare", table, "--json"});
+  EXPECT_EQ(from_table.status, 0) << from_table.error;
+  EXPECT_EQ(from_table.json()["tables"][0]["groups"][1]["scores"]["AP"]["mean"], 55);
+  EXPECT_CONTAINS(run_program({"compare", folder.path(), "--csv", table}).error, "0 new, 2 replaced");
+  EXPECT_EQ(run_program({"report", table, "-o", folder / "table.html"}).status, 0);
+  write_text(table, read_text(table) + "world-10\n");
+  expect_refused({"compare", table}, "runs.csv:4: has 1 fields");
+  expect_refused({"compare", folder.path(), "--csv", table}, "runs.csv:4: has 1 fields");
+}
+
 TEST_F(CompareCommand, ReportGoesBesideTheRunsOrWhereAsked) {
   auto outcome = run_program({"report", folder.path()});
   EXPECT_EQ(outcome.status, 0) << outcome.error;
