@@ -149,7 +149,7 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
     const auto& c = scaling.config;
     const bool root = c.contains("use_rslora") && c["use_rslora"].is_boolean() && c["use_rslora"].get<bool>();
     a = a.to(weight.device()).requires_grad_(), b = b.to(weight.device()).requires_grad_();
-    site.linear->experts.push_back({a, b, root ? alpha / std::sqrt(rank) : alpha / rank});
+    site.linear->slots.push_back({{{a, b, root ? alpha / std::sqrt(rank) : alpha / rank}}, {}, {}, {}});
     out.emplace_back(site.name + ".lora_A.weight", a), out.emplace_back(site.name + ".lora_B.weight", b);
   }
   return out;

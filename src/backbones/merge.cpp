@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/folders.h"
 #include "io/safetensors_stream.h"
-#include "nn/merged_weight.h"
 
 namespace asr {
 namespace {
@@ -124,7 +123,7 @@ void write_shard(const Safetensors& from, const std::string& to, const Pretraine
       out.write(view.data);
       continue;
     }
-    const auto merged = merged_weight(*place->second, sign).contiguous();
+    const auto merged = merged_weight(*place->second, ~uint64_t(0), sign).contiguous();
     out.write({static_cast<const uint8_t*>(merged.data_ptr()), static_cast<size_t>(merged.nbytes())});
     left.erase(place);
     ++result.changed;
@@ -141,7 +140,7 @@ MergeResult merge_adapter(const MergeRequest& request) {
   load_adapter(*model, request.adapter);
   Changes changes;
   for (const auto& site : model->adaptable())
-    if (!site.linear->experts.empty()) changes[site.name + ".weight"] = site.linear;
+    if (!site.linear->slots.empty()) changes[site.name + ".weight"] = site.linear;
 
   NewFolder folder(output);
   MergeResult result;

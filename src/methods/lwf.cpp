@@ -6,7 +6,7 @@
 namespace asr {
 namespace {
 
-constexpr size_t kTeacher = 1;  // expert index of the teacher on every adapted linear
+constexpr size_t kTeacher = 1;  // slot of the teacher on every adapted linear
 
 class Lwf final : public Method {
  public:
@@ -32,7 +32,7 @@ class Lwf final : public Method {
     {
       at::NoGradGuard no_grad;
       Pass pass;
-      pass.experts = uint64_t(1) << kTeacher;
+      pass.slots = uint64_t(1) << kTeacher;
       old = step.logits(pass);
     }
     const auto p = (old / temperature_).softmax(-1);
@@ -45,7 +45,7 @@ class Lwf final : public Method {
   void after_stage(StageContext&) override {
     teacher_.clear();
     for (const auto& site : sites_) {
-      const auto& trained = site.linear->experts.at(0);
+      const auto& trained = site.linear->slots.at(0).experts.at(0);
       teacher_.push_back(trained.a.detach().clone()), teacher_.push_back(trained.b.detach().clone());
     }
     install();
@@ -66,10 +66,11 @@ class Lwf final : public Method {
  private:
   void install() {
     for (size_t i = 0; i < sites_.size(); ++i) {
-      auto& experts = sites_[i].linear->experts;
-      experts.resize(kTeacher + 1);
-      const auto on = experts[0].a.device();
-      experts[kTeacher] = {teacher_[2 * i].to(on), teacher_[2 * i + 1].to(on), experts[0].scale};
+      auto& slots = sites_[i].linear->slots;
+      slots.resize(kTeacher + 1);
+      const auto& trained = slots[0].experts.at(0);
+      const auto on = trained.a.device();
+      slots[kTeacher].experts = {{teacher_[2 * i].to(on), teacher_[2 * i + 1].to(on), trained.scale}};
     }
   }
 

@@ -60,8 +60,10 @@ Operands plain(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
     map.weight = map.weight.detach().to(type);
     if (map.bias.defined()) map.bias = map.bias.detach().to(type);
     for (auto& expert : map.low_rank) {
-      expert.a = expert.a.detach().to(type), expert.b = expert.b.detach().to(type);
+      expert.a = expert.a.detach().to(type);
+      expert.b = expert.b.detach().to(type);
       if (expert.input.defined()) expert.input = flat(expert.input.detach());
+      if (expert.gate.defined()) expert.gate = expert.gate.detach().to(type);
     }
   }
   return out;
@@ -71,6 +73,11 @@ struct Result {
   variable_list y;       // [rows, out] each
   variable_list middle;  // x A^T of every expert in order, [rows, r] each
 };
+
+// The rows [begin, end) of a gate; one row serves all.
+torch::Tensor gate_rows(const torch::Tensor& gate, int64_t begin, int64_t end) {
+  return gate.size(0) == 1 ? gate : gate.narrow(0, begin, end - begin);
+}
 
 Result run_forward(const Operands& o) {
   const int64_t rows = o.x.size(0);
@@ -92,7 +99,8 @@ Result run_forward(const Operands& o) {
       for (const auto& expert : map.low_rank) {
         auto middle = cut(out.middle[e++]);
         at::mm_out(middle, cut(o.input(expert)), expert.a.t());
-        multiply(y, middle, expert.b.t(), expert.scale, true);
+        const auto weighed = expert.gate.defined() ? middle * gate_rows(expert.gate, begin, end) : middle;
+        multiply(y, weighed, expert.b.t(), expert.scale, true);
       }
     }
   });
@@ -102,25 +110,28 @@ Result run_forward(const Operands& o) {
 // The gradients of a call; entries that nobody needs stay undefined.
 struct Grads {
   struct Expert {
-    torch::Tensor middle, a, b, input;  // middle: dy B, [rows, r]
+    torch::Tensor middle, a, b, input;  // middle: dy B, times the gate, [rows, r]
+    torch::Tensor gate;                 // [rows, r]
   };
   torch::Tensor x;
   variable_list weight, bias;
   std::vector<Expert> experts;
 };
 
-// x first, then weight and bias of each map, then a, b and input of each of its experts.
+// x first, then weight and bias of each map, then a, b, input and gate of each of its experts.
 struct Needs {
   bool x = false;
   struct Expert {
-    bool a, b, input;
+    bool a, b, input, gate;
   };
   std::vector<bool> weight, bias;
   std::vector<Expert> experts;
 };
 
 // What is linear in the rows: gradients of x and of the experts' inputs, and dy B, which the experts' weights need too.
-void pull_inputs(const Operands& o, const variable_list& dy, const Needs& needs, Grads& out) {
+// `forward`: x A^T of every expert, which a gate's gradient needs.
+void pull_inputs(const Operands& o, const variable_list& forward, const variable_list& dy, const Needs& needs,
+                 Grads& out) {
   split_rows(o.x, o.x.size(0), o.work_per_row(), [&](int64_t begin, int64_t end) {
     const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
     size_t e = 0;
@@ -132,13 +143,23 @@ void pull_inputs(const Operands& o, const variable_list& dy, const Needs& needs,
         continue;
       }
       const auto pull = cut(dy[m]);
-      if (needs.x) multiply(cut(out.x), pull, map.weight, 1, started), started = true;
+      if (needs.x) {
+        multiply(cut(out.x), pull, map.weight, 1, started);
+        started = true;
+      }
       for (const auto& expert : map.low_rank) {
         auto& grad = out.experts[e];
-        const auto& need = needs.experts[e++];
+        const auto& need = needs.experts[e];
+        const auto& h = forward[e++];
         if (!grad.middle.defined()) continue;
         auto middle = cut(grad.middle);
         at::mm_out(middle, pull, expert.b);
+        if (need.gate) {
+          auto gate = cut(grad.gate);
+          at::mul_out(gate, middle, cut(h));
+          gate.mul_(expert.scale);
+        }
+        if (expert.gate.defined()) middle.mul_(gate_rows(expert.gate, begin, end));
         if (need.input) multiply(cut(grad.input), middle, expert.a, expert.scale, false);
         if (needs.x && !expert.input.defined()) multiply(cut(out.x), middle, expert.a, expert.scale, true);
       }
@@ -184,7 +205,9 @@ Grads run_backward(const Operands& o, const variable_list& middle, const variabl
   for (const auto& grad : dy) any = any || grad.defined();
   if (needs.x && any) out.x = torch::empty(o.x.sizes(), options);
   std::vector<Transposed> products;
-  out.weight.resize(o.maps.size()), out.bias.resize(o.maps.size()), out.experts.resize(middle.size());
+  out.weight.resize(o.maps.size());
+  out.bias.resize(o.maps.size());
+  out.experts.resize(middle.size());
   size_t e = 0;
   for (size_t m = 0; m < o.maps.size(); ++m) {
     const auto& map = o.maps[m];
@@ -198,16 +221,23 @@ Grads run_backward(const Operands& o, const variable_list& middle, const variabl
       const auto& h = middle[e++];
       if (!used) continue;
       const bool passes = expert.input.defined() ? need.input : needs.x;
-      if (need.a || passes) grad.middle = torch::empty({rows, expert.a.size(0)}, options);
+      if (need.a || passes || need.gate) grad.middle = torch::empty({rows, expert.a.size(0)}, options);
+      if (need.gate) grad.gate = torch::empty({rows, expert.a.size(0)}, options);
       if (need.input) grad.input = torch::empty(expert.input.sizes(), options);
       if (need.a)
         products.push_back(
             {grad.a = torch::empty(expert.a.sizes(), options), grad.middle, o.input(expert), expert.scale});
-      if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), options), dy[m], h, expert.scale});
+      const auto weighed = need.b && expert.gate.defined() ? h * expert.gate : h;
+      if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), options), dy[m], weighed, expert.scale});
     }
   }
-  if (any) pull_inputs(o, dy, needs, out);
+  if (any) pull_inputs(o, middle, dy, needs, out);
   run_transposed(products);
+  for (size_t i = 0, m = 0; m < o.maps.size(); ++m)
+    for (const auto& expert : o.maps[m].low_rank) {
+      auto& gate = out.experts[i++].gate;
+      if (gate.defined() && expert.gate.size(0) == 1) gate = gate.sum(0, true);
+    }
   return out;
 }
 
@@ -216,9 +246,9 @@ Grads run_backward(const Operands& o, const variable_list& middle, const variabl
 struct SavedMap {
   SavedVariable weight;
   struct Expert {
-    SavedVariable a, b, middle, input;
+    SavedVariable a, b, middle, input, gate;
     double scale;
-    bool own_input;
+    bool own_input, gated;
   };
   std::vector<Expert> experts;
 };
@@ -230,7 +260,11 @@ struct LinearsBackward : torch::autograd::Node {
   std::vector<std::vector<int64_t>> wider;  // of the experts' own inputs
 
   std::string name() const override { return "AdaptedLinearsBackward"; }
-  void release_variables() override { x.reset_data(), maps.clear(), released = true; }
+  void release_variables() override {
+    x.reset_data();
+    maps.clear();
+    released = true;
+  }
   variable_list apply(variable_list&& grads) override;
 
  private:
@@ -247,7 +281,8 @@ Operands LinearsBackward::operands(variable_list* middle) {
     map.weight = saved.weight.unpack().to(type);
     for (auto& expert : saved.experts) {
       map.low_rank.push_back({expert.a.unpack().to(type), expert.b.unpack().to(type), expert.scale,
-                              expert.own_input ? flat(expert.input.unpack()) : torch::Tensor()});
+                              expert.own_input ? flat(expert.input.unpack()) : torch::Tensor(),
+                              expert.gated ? expert.gate.unpack().to(type) : torch::Tensor()});
       middle->push_back(expert.middle.unpack());
     }
     out.maps.push_back(std::move(map));
@@ -261,10 +296,11 @@ Needs LinearsBackward::needs() const {
   const auto next = [&] { return task_should_compute_output(edge++); };
   out.x = next();
   for (const auto& map : maps) {
-    out.weight.push_back(next()), out.bias.push_back(next());
+    out.weight.push_back(next());
+    out.bias.push_back(next());
     for (size_t e = 0; e < map.experts.size(); ++e) {
-      const bool a = next(), b = next(), input = next();
-      out.experts.push_back({a, b, input});
+      const bool a = next(), b = next(), input = next(), gate = next();
+      out.experts.push_back({a, b, input, gate});
     }
   }
   return out;
@@ -280,11 +316,14 @@ variable_list LinearsBackward::apply(variable_list&& grads) {
   variable_list out = {found.x.defined() ? found.x.view(shape) : found.x};
   size_t e = 0;
   for (size_t m = 0; m < maps.size(); ++m) {
-    out.push_back(found.weight[m]), out.push_back(found.bias[m]);
+    out.push_back(found.weight[m]);
+    out.push_back(found.bias[m]);
     for (size_t i = 0; i < maps[m].experts.size(); ++i, ++e) {
       const auto& grad = found.experts[e];
-      out.push_back(grad.a), out.push_back(grad.b);
+      out.push_back(grad.a);
+      out.push_back(grad.b);
       out.push_back(grad.input.defined() ? grad.input.view(wider[e]) : grad.input);
+      out.push_back(grad.gate);
     }
   }
   return out;
@@ -293,9 +332,10 @@ variable_list LinearsBackward::apply(variable_list&& grads) {
 variable_list inputs_of(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
   variable_list out = {x};
   for (const auto& map : maps) {
-    out.push_back(map.weight), out.push_back(map.bias);
+    out.push_back(map.weight);
+    out.push_back(map.bias);
     for (const auto& expert : map.low_rank)
-      out.push_back(expert.a), out.push_back(expert.b), out.push_back(expert.input);
+      for (const auto& tensor : {expert.a, expert.b, expert.input, expert.gate}) out.push_back(tensor);
   }
   return out;
 }
@@ -304,7 +344,8 @@ std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::ve
                                            const variable_list& middle) {
   auto node = std::shared_ptr<LinearsBackward>(new LinearsBackward, torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs_of(x, maps)));
-  node->x = SavedVariable(x, false), node->shape = x.sizes().vec();
+  node->x = SavedVariable(x, false);
+  node->shape = x.sizes().vec();
   size_t e = 0;
   for (const auto& map : maps) {
     SavedMap saved;
@@ -312,8 +353,8 @@ std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::ve
     for (const auto& expert : map.low_rank) {
       const bool own = expert.input.defined();
       saved.experts.push_back({SavedVariable(expert.a, false), SavedVariable(expert.b, false),
-                               SavedVariable(middle[e++], false), SavedVariable(expert.input, false), expert.scale,
-                               own});
+                               SavedVariable(middle[e++], false), SavedVariable(expert.input, false),
+                               SavedVariable(expert.gate, false), expert.scale, own, expert.gate.defined()});
       node->wider.push_back(own ? expert.input.sizes().vec() : std::vector<int64_t>());
     }
     node->maps.push_back(std::move(saved));
@@ -323,7 +364,24 @@ std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::ve
 
 }  // namespace
 
-std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
+namespace {
+
+// A gate as the products take it: [rows, r], or [1, r] where one row serves all.
+torch::Tensor spread_gate(const torch::Tensor& gate, const torch::Tensor& x) {
+  const int64_t width = gate.size(-1);
+  if (gate.numel() == width) return gate.reshape({1, width});
+  auto shape = x.sizes().vec();
+  shape.back() = width;
+  return gate.expand(shape).reshape({-1, width});
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::vector<LinearMap>& given) {
+  auto maps = given;
+  for (auto& map : maps)
+    for (auto& expert : map.low_rank)
+      if (expert.gate.defined()) expert.gate = spread_gate(expert.gate, x);
   Result result;
   {
     at::NoGradGuard no_grad;
@@ -342,7 +400,7 @@ std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::ve
 torch::Tensor adapted_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                              const torch::Tensor& a, const torch::Tensor& b, double scale) {
   LinearMap map{weight, bias, {}};
-  if (a.defined()) map.low_rank.push_back({a, b, scale, {}});
+  if (a.defined()) map.low_rank.push_back({a, b, scale, {}, {}});
   return adapted_linears(x, {map})[0];
 }
 
@@ -350,7 +408,9 @@ torch::Tensor adapted_linear_reference(const torch::Tensor& x, const LinearMap& 
   auto y = map.bias.defined() ? at::linear(x, map.weight, map.bias) : at::linear(x, map.weight);
   for (const auto& expert : map.low_rank) {
     const auto& from = expert.input.defined() ? expert.input : x;
-    y = y + at::linear(at::linear(from, expert.a), expert.b) * expert.scale;
+    auto middle = at::linear(from, expert.a);
+    if (expert.gate.defined()) middle = middle * expert.gate;
+    y = y + at::linear(middle, expert.b) * expert.scale;
   }
   return y;
 }

@@ -16,12 +16,25 @@ const TapRequest* tap_at(size_t layer, const TapRequest* tap) {  // null where t
   return std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer)) ? tap : nullptr;
 }
 
-// How often a layer draws dropout: once an expert that takes part.
-uint64_t adapter_calls(const DecoderLayer& l, uint64_t experts) {
+// How often a layer draws dropout: once a linear with experts that take part.
+uint64_t adapter_calls(const DecoderLayer& l, uint64_t chosen) {
   uint64_t calls = 0;
   for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
-    for (size_t e = 0; e < linear->experts.size(); ++e) calls += experts >> e & 1;
+    if (linear->has_experts(chosen)) ++calls;
   return calls;
+}
+
+// What of a linear may get a gradient.
+void add_parameters(const Linear& linear, std::vector<torch::Tensor>& out) {
+  for (const auto& slot : linear.slots) {
+    for (const auto& expert : slot.experts) {
+      out.push_back(expert.a);
+      out.push_back(expert.b);
+    }
+    for (const auto* gate : {&slot.training, &slot.answering})
+      if (gate->router.defined()) out.push_back(gate->router);
+    if (slot.full_weight.defined()) out.push_back(slot.full_weight);
+  }
 }
 
 // The mask that attention needs of keys up to x's own; on a GPU none where the order hides all padding, so that the
@@ -79,18 +92,18 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
                                   TapResult* tapped) const {
   const auto& l = layers[layer];
   std::vector<torch::Tensor> parameters;
-  for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
-    for (const auto& expert : linear->experts) parameters.push_back(expert.a), parameters.push_back(expert.b);
+  for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) add_parameters(*linear, parameters);
   const auto first_call = pass.dropout ? std::make_optional(*pass.dropout) : std::nullopt;
   const bool tapping = tap_at(layer, tap) != nullptr;
   const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
   const auto tap_mask = std::make_shared<TapMask>(tapping ? tapped->mask : TapMask());
-  const auto run = [this, layer, rotary, mask, experts = pass.experts, first_call, request, tap_mask](
-                       const torch::Tensor& from, AdapterDropout* dropout) {
+  const auto run = [this, layer, rotary, mask, how = pass, first_call, request, tap_mask](const torch::Tensor& from,
+                                                                                          AdapterDropout* dropout) {
     const auto& part = layers[layer];
     TapResult rows;
     rows.mask = *tap_mask;
-    const Pass inner{experts, dropout};
+    auto inner = how;
+    inner.dropout = dropout;
     const auto sum = from + attention(layer, part.attention_norm(from), rotary, mask, inner, nullptr,
                                       request ? &*request : nullptr, &rows);
     const auto gate_up = together({&part.gate, &part.up}, part.mlp_norm(sum), inner);
@@ -106,7 +119,7 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
         return run(from, dropout ? &*dropout : nullptr);
       },
       x, parameters);
-  if (pass.dropout) pass.dropout->calls += adapter_calls(l, pass.experts);
+  if (pass.dropout) pass.dropout->calls += adapter_calls(l, pass.slots);
   if (tapping) {
     tapped->mask = *tap_mask;  // undefined where the tap was fused
     (tap_mask->bias.defined() ? tapped->scores : tapped->layers).push_back(out[1]);
@@ -115,8 +128,11 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
 }
 
 torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask,
-                                  const Pass& pass, KvCache* cache, const TapRequest* tap, TapResult* tapped,
+                                  const Pass& how, KvCache* cache, const TapRequest* tap, TapResult* tapped,
                                   const torch::Tensor& memory, DecoderInside* inside) const {
+  auto pass = how;
+  pass.sequence_mask = mask;
+  pass.row_samples = torch::Tensor();
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
   check(config.cross == memory.defined(), "a memory is for cross-attention, and cross-attention needs one");
   const auto key_mask = needed_mask(mask, cache);

@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "nn/adapted_linear.h"
 #include "nn/fused.h"
-#include "nn/merged_weight.h"
+#include "nn/gates.h"
 
 namespace asr {
 namespace {
@@ -47,14 +47,32 @@ torch::Tensor AdapterDropout::operator()(const torch::Tensor& x) {
   return x * kept.view(x.sizes()).to(x.scalar_type()) * (256.0 / (256.0 - std::round(probability * 256)));
 }
 
+bool Linear::has_experts(uint64_t chosen) const {
+  for (size_t k = 0; k < slots.size(); ++k)
+    if ((chosen >> k & 1) && !slots[k].experts.empty()) return true;
+  return false;
+}
+
+namespace {
+
+// The weight that counts in a pass; its experts come on top.
+const torch::Tensor& weight_in(const Linear& linear, const Pass& pass) {
+  for (size_t k = 0; k < linear.slots.size(); ++k)
+    if ((pass.slots >> k & 1) && linear.slots[k].full_weight.defined()) return linear.slots[k].full_weight;
+  return pass.slots != 0 && linear.merged.defined() ? linear.merged : linear.weight;
+}
+
+}  // namespace
+
 std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass) {
   std::vector<LinearMap> list;
   for (const auto* linear : maps) {
-    LinearMap map{linear->weight, linear->bias, {}};
-    for (size_t e = 0; e < linear->experts.size(); ++e) {
-      if (!(pass.experts >> e & 1)) continue;
-      const auto& expert = linear->experts[e];
-      map.low_rank.push_back({expert.a, expert.b, expert.scale, pass.dropout ? (*pass.dropout)(x) : torch::Tensor()});
+    if (pass.observer) pass.observer->see(*linear, x);
+    LinearMap map{weight_in(*linear, pass), linear->bias, {}};
+    if (linear->has_experts(pass.slots)) {
+      map.low_rank = active_experts(*linear, x, pass);
+      const auto input = pass.dropout ? (*pass.dropout)(x) : torch::Tensor();
+      for (auto& pair : map.low_rank) pair.input = input;
     }
     list.push_back(std::move(map));
   }
@@ -81,32 +99,23 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
   auto generator = at::detail::createCPUGenerator(seed);
   NamedParameters out;
   for (const auto& site : sites) {
-    site.linear->experts.push_back(make_expert(*site.linear, rank, alpha, generator));
-    out.emplace_back(site.name + ".lora_A.weight", site.linear->experts.back().a);
-    out.emplace_back(site.name + ".lora_B.weight", site.linear->experts.back().b);
+    const auto expert = make_expert(*site.linear, rank, alpha, generator);
+    site.linear->slots.push_back({{expert}});
+    out.emplace_back(site.name + ".lora_A.weight", expert.a);
+    out.emplace_back(site.name + ".lora_B.weight", expert.b);
   }
   return out;
 }
 
-torch::Tensor merged_weight(const Linear& linear, double sign) {
+torch::Tensor merged_weight(const Linear& linear, uint64_t chosen, double sign) {
   at::NoGradGuard no_grad;
   const auto type = linear.weight.scalar_type();
   auto sum = linear.weight.to(at::promote_types(type, at::kFloat));
-  for (const auto& expert : linear.experts) sum = sum + expert.b.mm(expert.a) * (sign * expert.scale);
-  return sum.to(type);
-}
-
-MergedExperts::MergedExperts(const std::vector<AdapterSite>& sites) {
-  for (const auto& site : sites) {
-    auto& linear = *site.linear;
-    if (linear.experts.empty()) continue;
-    base_.emplace_back(&linear, linear.weight);
-    linear.weight = merged_weight(linear);
+  for (size_t k = 0; k < linear.slots.size(); ++k) {
+    if (!(chosen >> k & 1)) continue;
+    for (const auto& expert : linear.slots[k].experts) sum = sum + expert.b.mm(expert.a) * (sign * expert.scale);
   }
-}
-
-MergedExperts::~MergedExperts() {
-  for (auto& [linear, weight] : base_) linear->weight = weight;
+  return sum.to(type);
 }
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& x) const {

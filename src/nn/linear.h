@@ -1,17 +1,57 @@
-// A linear map with low-rank experts added to a frozen weight: y = W x + b + sum_e s_e B_e A_e x. One adapter type
-// serves every method; switching the experts off gives the base model back, without a second copy of it.
+// A linear map with low-rank experts added to a frozen weight: y = W x + b + sum_e g_e s_e B_e A_e x. One adapter type
+// serves every method. Experts come in slots (adapters/bank.h), each with a gate that says what g is; switching all
+// slots off gives the base model back, without a second copy of it.
 #pragma once
 
 #include <torch/types.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace asr {
 
 struct Expert {
-  torch::Tensor a, b;  // [r, in], [out, r]
+  torch::Tensor a, b;  // [r, in], [out, r]; experts may share a
   double scale = 1;    // alpha / r
+};
+
+// Where the weights of a slot's experts come from.
+enum class GateKind {
+  sum,     // 1 each
+  given,   // Pass::given
+  router,  // softmax of `router` times what it reads
+  fused,   // experts of all fused slots as one: (sum B)(sum A)
+};
+
+// What a router reads: each token's own state, or one state of the whole sequence, which then serves all its tokens,
+// those generated later too.
+enum class RouterReads { token, first, mean };
+
+struct Gate {
+  GateKind kind = GateKind::sum;
+  torch::Tensor router;  // [experts, in]
+  RouterReads reads = RouterReads::token;
+  int64_t top_k = 0;        // only the k largest of a router count, as they are; 0: all
+  double router_share = 1;  // of a mixture with the given weights, which get the rest; 1: router alone
+};
+
+// What a slot has at one linear map.
+struct SlotAtSite {
+  std::vector<Expert> experts;
+  Gate training = {}, answering = {};
+  torch::Tensor full_weight = {};  // a trained copy that stands for the weight, or undefined
+  bool empty() const { return experts.empty() && !full_weight.defined(); }
+};
+
+// Weights that were found before the pass, by slot: [E] or [B, E] for its experts, or [R] or [B, R] for the columns of
+// their joined ranks.
+using GivenWeights = std::map<size_t, torch::Tensor>;
+
+// Weights that a gate has made of a sequence when its prompt was read; generation goes on with them.
+struct GateLatch {
+  std::map<std::pair<const void*, size_t>, torch::Tensor> weights;  // [B, E] by linear map and slot
+  void keep_rows(const torch::Tensor& index);                       // of the samples that stay in the batch
 };
 
 // Dropout on what the experts read. Masks are keyed by (key, number of the call), so that a step draws the same ones
@@ -27,17 +67,34 @@ struct AdapterDropout {
   torch::Tensor operator()(const torch::Tensor& x);
 };
 
+struct Linear;
+
+// Sees what linear maps read, for statistics of their inputs.
+class InputObserver {
+ public:
+  virtual ~InputObserver() = default;
+  virtual void see(const Linear& linear, const torch::Tensor& x) = 0;
+};
+
 // How a forward pass is run; passed down, never global.
 struct Pass {
-  uint64_t experts = 1;               // bit e: expert e takes part; 0 is the base model alone
-  AdapterDropout* dropout = nullptr;  // null outside training
+  uint64_t slots = 1;                   // bit k: slot k takes part; 0 is the run's original base
+  AdapterDropout* dropout = nullptr;    // null outside training
+  const GivenWeights* given = nullptr;  // for gates that are given their weights
+  GateLatch* latch = nullptr;           // for gates that read the sequence, while answers are generated
+  bool answering = false;               // which of a slot's two gates counts
+  InputObserver* observer = nullptr;
+  torch::Tensor sequence_mask = {};  // [B, T] of real tokens, set by a decoder for gates that read the sequence
+  torch::Tensor row_samples = {};    // [rows of x]: the sample of each, where rows are no samples (patches, tiles)
 };
 
 struct Linear {
-  torch::Tensor weight, bias;  // [out, in], [out] or undefined
-  std::vector<Expert> experts;
+  torch::Tensor weight, bias;          // [out, in], [out] or undefined
+  std::vector<SlotAtSite> slots = {};  // by the bank's numbers
+  torch::Tensor merged = {};  // the weight with merged slots added, or undefined; the base pass does not read it
 
   torch::Tensor operator()(const torch::Tensor& x, const Pass& pass) const;
+  bool has_experts(uint64_t chosen) const;  // any of these slots' here; each such call draws dropout once
 };
 
 // Several maps of the same x, as one node of the graph.
@@ -45,6 +102,10 @@ std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, cons
 
 // A starts random with standard deviation 1/sqrt(in), B at zero, so that the adapted model begins as the base.
 Expert make_expert(const Linear& linear, int64_t rank, double alpha, const at::Generator& generator);
+
+// The weight with `sign` times the experts of these slots added, computed in float32 at least and rounded to the
+// weight's own type.
+torch::Tensor merged_weight(const Linear& linear, uint64_t chosen, double sign = 1);
 
 // What a linear does in its model. q to down are the language model's (q to o a Q-Former's self-attention too), cross_*
 // look at the picture, `vision` is the tower's attention, `projector` lies between tower and language model.
@@ -60,21 +121,8 @@ struct AdapterSite {
 
 using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;
 
-// One more expert on every site; returns its tensors as "<site>.lora_A.weight" and "<site>.lora_B.weight".
+// One more slot with an expert on every site; returns its tensors as "<site>.lora_A.weight" and "<site>.lora_B.weight".
 NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank, double alpha, uint64_t seed);
-
-// Experts added into the weights, for inference at the base's cost; the base comes back, bit by bit, when this goes.
-// Meanwhile passes run with no experts.
-class MergedExperts {
- public:
-  explicit MergedExperts(const std::vector<AdapterSite>& sites);
-  ~MergedExperts();
-  MergedExperts(const MergedExperts&) = delete;
-  MergedExperts& operator=(const MergedExperts&) = delete;
-
- private:
-  std::vector<std::pair<Linear*, torch::Tensor>> base_;
-};
 
 struct RmsNorm {
   torch::Tensor weight;

@@ -73,7 +73,7 @@ void add_adapter(RunFacts& facts) {
     facts.adapter[name] = tensor.sizes().vec();
     facts.sizes.parameters += tensor.numel();
   }
-  for (const auto& site : facts.model->sites()) site.linear->experts.clear();
+  for (const auto& site : facts.model->sites()) site.linear->slots.clear();
   if (run.head != Head::answers) return;
   std::set<std::string> answers;
   for (size_t task = 0; task < facts.stream->tasks().size(); ++task)

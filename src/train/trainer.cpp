@@ -26,7 +26,7 @@ Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Da
     : config_(config), key_(key), model_(model), data_(data), team_(team) {
   const auto& run = config_.run;
   order_ = task_order(data.stream().tasks().size(), key.order);
-  for (const auto& site : model_.sites()) site.linear->experts.clear();
+  for (const auto& site : model_.sites()) site.linear->slots.clear();
   parameters_ = add_experts(model_.sites(), run.lora_rank, run.lora_alpha,
                             Random({static_cast<uint64_t>(key.seed), 0xada}).next());
   if (run.head == Head::answers) {
@@ -46,7 +46,7 @@ Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Da
 }
 
 Trainer::~Trainer() {
-  for (const auto& site : model_.sites()) site.linear->experts.clear();
+  for (const auto& site : model_.sites()) site.linear->slots.clear();
 }
 
 int Trainer::stages() const {

@@ -199,9 +199,9 @@ TEST(FusedMean, AgreesWithThePlainForm) {
 
 // Three maps of one x: with an expert, plain, and with two experts of which one reads its own input.
 std::vector<LinearMap> maps_of(const Inputs& in) {
-  return {{in[1], in[2], {{in[3], in[4], 0.5, {}}}},
+  return {{in[1], in[2], {{in[3], in[4], 0.5, {}, {}}}},
           {in[5], {}, {}},
-          {in[6], {}, {{in[7], in[8], 2, in[9]}, {in[3], in[4].narrow(0, 0, 6), 1, {}}}}};
+          {in[6], {}, {{in[7], in[8], 2, in[9], {}}, {in[3], in[4].narrow(0, 0, 6), 1, {}, {}}}}};
 }
 
 TEST(AdaptedLinear, AgreesWithThePlainForm) {
@@ -237,7 +237,7 @@ TEST(AdaptedLinear, OneExpertOrNone) {
   const auto x = torch::randn({3, 5, 8}).requires_grad_(), w = torch::randn({6, 8}), bias = torch::randn({6});
   const auto a = torch::randn({2, 8}).requires_grad_(), b = torch::randn({6, 2}).requires_grad_();
   const auto with = adapted_linear(x, w, bias, a, b, 0.25);
-  EXPECT_TRUE(at::allclose(with, adapted_linear_reference(x, {w, bias, {{a, b, 0.25, {}}}}), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(with, adapted_linear_reference(x, {w, bias, {{a, b, 0.25, {}, {}}}}), 1e-5, 1e-5));
   EXPECT_TRUE(at::allclose(adapted_linear(x, w, {}, {}, {}, 0), at::linear(x, w), 1e-5, 1e-5));
   at::NoGradGuard no_grad;
   EXPECT_FALSE(adapted_linear(x, w, bias, a, b, 0.25).requires_grad());

@@ -73,11 +73,11 @@ TEST(Linear, ExpertsStartAtZeroAndCanBeSwitchedOff) {
   Linear linear{torch::randn({6, 5}), torch::randn({6}), {}};
   const auto x = torch::randn({3, 5}), plain = linear(x, {});
   auto generator = at::detail::createCPUGenerator(7);
-  linear.experts.push_back(make_expert(linear, 2, 4, generator));
+  linear.slots.push_back({{make_expert(linear, 2, 4, generator)}, {}, {}, {}});
   EXPECT_TRUE(at::equal(linear(x, {}), plain));
   at::NoGradGuard no_grad;
-  linear.experts[0].b.normal_();
-  const auto expected = plain + x.matmul(linear.experts[0].a.t()).matmul(linear.experts[0].b.t()) * 2;
+  linear.slots[0].experts[0].b.normal_();
+  const auto expected = plain + x.matmul(linear.slots[0].experts[0].a.t()).matmul(linear.slots[0].experts[0].b.t()) * 2;
   EXPECT_TRUE(at::allclose(linear(x, {}), expected, 1e-5, 1e-6));
   EXPECT_TRUE(at::equal(linear(x, Pass{0, nullptr}), plain));
 }

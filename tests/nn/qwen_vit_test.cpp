@@ -174,7 +174,7 @@ TEST(QwenVit, GradientsReachExpertsOfTheMerger) {
     EXPECT_GT(grads[i].abs().max().item<double>(), 0) << experts[i].first;
   }
   Pass without;
-  without.experts = 0;
+  without.slots = 0;
   EXPECT_TRUE(tower(pixels, grid_tensor(grids), without).equal(base));
 }
 

@@ -1,0 +1,378 @@
+#include "adapters/bank.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace asr {
+namespace {
+
+constexpr size_t kMostSlots = 62;                   // bits of Pass::slots
+constexpr uint64_t kMergedBit = uint64_t(1) << 63;  // weights with merged slots count, even where no slot is active
+
+at::TensorOptions adapter_options(const Linear& linear) {
+  const bool few_bits = linear.weight.element_size() < 4;
+  return linear.weight.options().dtype(few_bits ? at::kFloat : linear.weight.scalar_type()).requires_grad(false);
+}
+
+Gate made_gate(const GateLayout& layout, const torch::Tensor& router) {
+  Gate out;
+  out.kind = layout.kind;
+  out.reads = layout.reads;
+  out.top_k = layout.top_k;
+  out.router_share = layout.router_share;
+  if (layout.kind == GateKind::router) out.router = router;
+  return out;
+}
+
+bool wants_router(const SiteLayout& site) {
+  return site.training.kind == GateKind::router || site.answering.kind == GateKind::router;
+}
+
+// As a torch.nn.Linear begins, which the routers of published methods are.
+torch::Tensor new_router(const Linear& linear, int64_t experts, at::Generator& generator) {
+  const int64_t in = linear.weight.size(1);
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  const auto unit = at::rand({experts, in}, generator, at::CPU(at::kFloat));
+  return ((unit * 2 - 1) * bound).to(adapter_options(linear)).requires_grad_();
+}
+
+SlotAtSite made(const Linear& linear, const SiteLayout& site, at::Generator& generator) {
+  SlotAtSite out;
+  const auto options = adapter_options(linear);
+  if (site.full) {
+    out.full_weight = linear.weight.detach().to(options).clone().requires_grad_();
+    return out;
+  }
+  for (int64_t e = 0; e < site.experts; ++e) {
+    auto expert = make_expert(linear, site.rank, 1, generator);
+    if (site.spread > 0) {
+      at::NoGradGuard no_grad;
+      expert.a.mul_(site.spread * std::sqrt(static_cast<double>(linear.weight.size(1))));
+    }
+    if (site.share_a && e > 0) expert.a = out.experts[0].a;
+    expert.scale = site.scale;
+    out.experts.push_back(std::move(expert));
+  }
+  const auto router = wants_router(site) ? new_router(linear, site.experts, generator) : torch::Tensor();
+  out.training = made_gate(site.training, router);
+  out.answering = made_gate(site.answering, router);
+  return out;
+}
+
+torch::Tensor router_of(const SlotAtSite& slot) {
+  return slot.training.router.defined() ? slot.training.router : slot.answering.router;
+}
+
+// Calls visit(name, tensor) for the tensors of one slot at one site, each once.
+template <class Visit>
+void each_tensor(const SlotLayout& layout, const SiteLayout& site, SlotAtSite& slot, const Visit& visit) {
+  const auto prefix = (layout.name == kTrainedSlot ? std::string() : layout.name + ":") + site.site;
+  if (slot.full_weight.defined()) visit(prefix + ".full.weight", slot.full_weight);
+  for (size_t e = 0; e < slot.experts.size(); ++e) {
+    const auto number = slot.experts.size() > 1 ? cat(".", e) : std::string();
+    if (!site.share_a || e == 0)
+      visit(prefix + ".lora_A" + (site.share_a ? "" : number) + ".weight", slot.experts[e].a);
+    visit(prefix + ".lora_B" + number + ".weight", slot.experts[e].b);
+  }
+  auto router = router_of(slot);
+  if (router.defined()) visit(prefix + ".router.weight", router);
+}
+
+}  // namespace
+
+AdapterBank::AdapterBank(std::vector<AdapterSite> sites) : sites_(std::move(sites)) {
+  for (const auto& site : sites_)
+    check(site.linear->slots.empty() && !site.linear->merged.defined(), "'", site.name, "' already carries an adapter");
+}
+
+AdapterBank::~AdapterBank() {
+  for (const auto& site : sites_) {
+    site.linear->slots.clear();
+    site.linear->merged = torch::Tensor();
+  }
+}
+
+Linear& AdapterBank::linear(const std::string& site) const {
+  for (const auto& known : sites_)
+    if (known.name == site) return *known.linear;
+  fail("the model has no site '", site, "' for an adapter");
+}
+
+bool AdapterBank::has(const std::string& slot) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.layout.name == slot; });
+}
+
+size_t AdapterBank::number(const std::string& slot) const {
+  for (size_t k = 0; k < entries_.size(); ++k)
+    if (entries_[k].layout.name == slot) return k;
+  fail("there is no adapter slot '", slot, "'");
+}
+
+const AdapterBank::Entry& AdapterBank::entry(const std::string& slot) const {
+  return entries_[number(slot)];
+}
+
+const SlotLayout& AdapterBank::layout(const std::string& slot) const {
+  return entry(slot).layout;
+}
+
+std::vector<std::string> AdapterBank::slots() const {
+  std::vector<std::string> out;
+  for (const auto& e : entries_) out.push_back(e.layout.name);
+  return out;
+}
+
+void AdapterBank::add(const SlotLayout& layout, uint64_t seed) {
+  check(!layout.name.empty() && layout.name.find(':') == std::string::npos, "'", layout.name,
+        "' cannot be the name of an adapter slot");
+  check(!has(layout.name), "there are two adapter slots '", layout.name, "'");
+  check(entries_.size() < kMostSlots, "a run has at most ", kMostSlots, " adapter slots");
+  check(!layout.sites.empty(), "adapter slot '", layout.name, "' has no sites");
+  auto generator = at::detail::createCPUGenerator(seed);
+  for (const auto& site : sites_) site.linear->slots.resize(entries_.size() + 1);
+  entries_.push_back({layout, false, {}});
+  for (const auto& site : layout.sites) {
+    check(site.full || (site.rank > 0 && site.experts > 0), "adapter slot '", layout.name, "', site '", site.site,
+          "': rank ", site.rank, " and ", site.experts, " experts cannot be");
+    auto& place = linear(site.site);
+    check(place.slots.back().empty(), "adapter slot '", layout.name, "' names site '", site.site, "' twice");
+    place.slots.back() = made(place, site, generator);
+  }
+}
+
+void AdapterBank::copy(const std::string& from, const std::string& to) {
+  const size_t source = number(from);
+  auto layout = entries_[source].layout;
+  layout.name = to;
+  layout.in_training = layout.in_answering = false;
+  if (!has(to)) add(layout, 0);
+  const size_t target = number(to);
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < layout.sites.size(); ++i) {
+    auto& place = linear(layout.sites[i].site);
+    std::vector<torch::Tensor> values;
+    each_tensor(entries_[source].layout, layout.sites[i], place.slots[source],
+                [&](const std::string&, torch::Tensor& t) { values.push_back(t.detach()); });
+    size_t next = 0;
+    each_tensor(layout, layout.sites[i], place.slots[target],
+                [&](const std::string&, torch::Tensor& t) { t.copy_(values[next++]); });
+  }
+  freeze(to);
+}
+
+void AdapterBank::remove(const std::string& slot) {
+  check(number(slot) + 1 == entries_.size(), "only the newest adapter slot can be removed, not '", slot, "'");
+  check(!entries_.back().merged, "adapter slot '", slot, "' is merged and cannot be removed");
+  entries_.pop_back();
+  for (const auto& site : sites_) site.linear->slots.resize(entries_.size());
+}
+
+SlotAtSite& AdapterBank::at(const std::string& slot, const std::string& site) {
+  return linear(site).slots[number(slot)];
+}
+
+void AdapterBank::freeze_named(size_t slot, const std::string& name) {
+  auto& e = entries_[slot];
+  for (const auto& site : e.layout.sites)
+    each_tensor(e.layout, site, linear(site.site).slots[slot], [&](const std::string& known, torch::Tensor& t) {
+      if (known != name) return;
+      t.requires_grad_(false);
+      t.mutable_grad().reset();
+      e.frozen.insert(name);
+    });
+}
+
+void AdapterBank::freeze(const std::string& slot) {
+  const size_t k = number(slot);
+  std::vector<std::string> names;
+  for (const auto& site : entries_[k].layout.sites)
+    each_tensor(entries_[k].layout, site, linear(site.site).slots[k], [&](const std::string& name, torch::Tensor& t) {
+      t.requires_grad_(false);
+      t.mutable_grad().reset();
+      entries_[k].frozen.insert(name);
+    });
+}
+
+void AdapterBank::freeze(const std::string& slot, const std::string& site, size_t expert) {
+  const size_t k = number(slot);
+  auto& place = at(slot, site);
+  check(expert < place.experts.size(), "adapter slot '", slot, "' has ", place.experts.size(), " experts at '", site,
+        "', no number ", expert);
+  for (const auto& known : entries_[k].layout.sites) {
+    if (known.site != site) continue;
+    each_tensor(entries_[k].layout, known, place, [&](const std::string& name, torch::Tensor& t) {
+      // An A that experts share stays with those that still learn.
+      const bool own_a = !known.share_a && t.is_same(place.experts[expert].a);
+      if (!own_a && !t.is_same(place.experts[expert].b)) return;
+      t.requires_grad_(false);
+      t.mutable_grad().reset();
+      entries_[k].frozen.insert(name);
+    });
+  }
+}
+
+bool AdapterBank::is_frozen(const std::string& slot) const {
+  bool any = false;
+  const size_t k = number(slot);
+  for (const auto& site : entries_[k].layout.sites)
+    each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
+                [&](const std::string&, torch::Tensor& t) { any = any || t.requires_grad(); });
+  return !any;
+}
+
+void AdapterBank::take_part(const std::string& slot, bool in_training, bool in_answering) {
+  auto& layout = entries_[number(slot)].layout;
+  layout.in_training = in_training;
+  layout.in_answering = in_answering;
+}
+
+void AdapterBank::set_gates(const std::string& slot, const std::string& site, const GateLayout& training,
+                            const GateLayout& answering) {
+  const size_t k = number(slot);
+  auto& place = at(slot, site);
+  for (auto& known : entries_[k].layout.sites) {
+    if (known.site != site) continue;
+    const bool had = wants_router(known);
+    known.training = training;
+    known.answering = answering;
+    check(had || !wants_router(known), "adapter slot '", slot, "' was made without a router at '", site, "'");
+    const auto router = router_of(place);
+    place.training = made_gate(training, router);
+    place.answering = made_gate(answering, router);
+  }
+}
+
+void AdapterBank::remerge() {
+  uint64_t chosen = 0;
+  for (size_t k = 0; k < entries_.size(); ++k)
+    if (entries_[k].merged) chosen |= uint64_t(1) << k;
+  for (const auto& site : sites_)
+    site.linear->merged = site.linear->has_experts(chosen) ? merged_weight(*site.linear, chosen) : torch::Tensor();
+}
+
+void AdapterBank::merge(const std::string& slot) {
+  auto& e = entries_[number(slot)];
+  for (const auto& site : e.layout.sites)
+    check(!site.full && site.answering.kind == GateKind::sum, "adapter slot '", slot, "' cannot be merged: '",
+          site.site, site.full ? "' has a whole weight of its own" : "' has a gate");
+  freeze(slot);
+  e.merged = true;
+  remerge();
+}
+
+uint64_t AdapterBank::training() const {
+  uint64_t out = kMergedBit;
+  for (size_t k = 0; k < entries_.size(); ++k)
+    if (entries_[k].layout.in_training && !entries_[k].merged) out |= uint64_t(1) << k;
+  return out;
+}
+
+uint64_t AdapterBank::answering() const {
+  uint64_t out = kMergedBit;
+  for (size_t k = 0; k < entries_.size(); ++k)
+    if (entries_[k].layout.in_answering && !entries_[k].merged) out |= uint64_t(1) << k;
+  return out;
+}
+
+NamedParameters AdapterBank::tensors() const {
+  NamedParameters out;
+  for (size_t k = 0; k < entries_.size(); ++k)
+    for (const auto& site : entries_[k].layout.sites)
+      each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
+                  [&](const std::string& name, torch::Tensor& t) { out.emplace_back(name, t); });
+  return out;
+}
+
+NamedParameters AdapterBank::trained() const {
+  NamedParameters out;
+  for (auto& [name, tensor] : tensors())
+    if (tensor.requires_grad()) out.emplace_back(name, tensor);
+  return out;
+}
+
+bool AdapterBank::adapts(SitePart part) const {
+  for (const auto& site : sites_)
+    if (site.part == part)
+      for (const auto& slot : site.linear->slots)
+        if (!slot.empty()) return true;
+  return false;
+}
+
+int64_t AdapterBank::numbers() const {
+  int64_t out = 0;
+  for (const auto& [name, tensor] : tensors()) out += tensor.numel();
+  return out;
+}
+
+nlohmann::json AdapterBank::describe() const {
+  auto out = nlohmann::json::array();
+  for (const auto& e : entries_) {
+    auto slot = to_json(e.layout);
+    slot["merged"] = e.merged;
+    slot["frozen"] = e.frozen;
+    out.push_back(std::move(slot));
+  }
+  return out;
+}
+
+void AdapterBank::rebuild(const nlohmann::json& described, const std::string& where) {
+  check(described.is_array(), where, ": the list of adapter slots is damaged");
+  while (!entries_.empty()) {
+    entries_.back().merged = false;
+    remove(entries_.back().layout.name);
+  }
+  for (const auto& stored : described) {
+    add(slot_layout_from(stored, where), 0);
+    const JsonFields fields(stored, where);
+    entries_.back().merged = fields.flag("merged");
+    for (const auto& name : fields.list("frozen")) {
+      check(name.is_string(), where, ": the list of adapter slots is damaged");
+      freeze_named(entries_.size() - 1, name.get<std::string>());
+    }
+  }
+}
+
+void AdapterBank::finish_rebuild() {
+  remerge();
+}
+
+std::string why_not_plain(const AdapterBank& bank) {
+  for (const auto& name : bank.slots()) {
+    const auto& layout = bank.layout(name);
+    if (!layout.in_answering && !bank.is_merged(name)) continue;
+    for (const auto& site : layout.sites) {
+      if (site.full) return cat("slot '", name, "' trains the whole weight of '", site.site, "'");
+      if (site.answering.kind != GateKind::sum) return cat("slot '", name, "' has a gate at '", site.site, "'");
+    }
+  }
+  return "";
+}
+
+PlainAdapter as_plain_adapter(const AdapterBank& bank) {
+  const auto reason = why_not_plain(bank);
+  check(reason.empty(), "these adapters are no plain LoRA: ", reason);
+  PlainAdapter out;
+  for (const auto& site : bank.sites()) {
+    std::vector<torch::Tensor> a, b;
+    double scale = 0;
+    for (const auto& name : bank.slots()) {
+      if (!bank.layout(name).in_answering && !bank.is_merged(name)) continue;
+      for (const auto& expert : site.linear->slots[bank.number(name)].experts) {
+        if (a.empty()) scale = expert.scale;
+        a.push_back(expert.a.detach());
+        b.push_back(expert.scale == scale ? expert.b.detach() : expert.b.detach() * (expert.scale / scale));
+      }
+    }
+    if (a.empty()) continue;
+    out.tensors.emplace_back(site.name + ".lora_A.weight", a.size() == 1 ? a[0] : at::cat(a));
+    out.tensors.emplace_back(site.name + ".lora_B.weight", b.size() == 1 ? b[0] : at::cat(b, 1));
+    out.ranks[site.name] = out.tensors.back().second.size(1);
+    out.scales[site.name] = scale;
+  }
+  return out;
+}
+
+}  // namespace asr

@@ -1,0 +1,16 @@
+// The experts that take part in a pass at one linear map, as pairs of products: one for all that are weighed, one for
+// those that are fused.
+#pragma once
+
+#include "nn/adapted_linear.h"
+#include "nn/linear.h"
+
+namespace asr {
+
+// Without a gate and with one expert: that expert's own tensors, so that nothing is copied.
+std::vector<LowRank> active_experts(const Linear& linear, const torch::Tensor& x, const Pass& pass);
+
+// The same sum, expert by expert: what tests compare with.
+torch::Tensor experts_reference(const Linear& linear, const torch::Tensor& x, const Pass& pass);
+
+}  // namespace asr
