@@ -18,7 +18,12 @@ std::vector<AdapterSite> default_sites(const std::vector<AdapterSite>& sites) {
 }
 
 bool any_adapted(std::initializer_list<const Linear*> linears) {
-  return std::any_of(linears.begin(), linears.end(), [](const Linear* linear) { return !linear->experts.empty(); });
+  const auto adapted = [](const Linear* linear) {
+    const auto& slots = linear->slots;
+    return linear->merged.defined() ||
+           std::any_of(slots.begin(), slots.end(), [](const SlotAtSite& slot) { return !slot.empty(); });
+  };
+  return std::any_of(linears.begin(), linears.end(), adapted);
 }
 
 }  // namespace asr

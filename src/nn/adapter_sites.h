@@ -22,6 +22,7 @@ void add_sites(std::vector<AdapterSite>& sites, const std::string& prefix, int64
 // What a run adapts unless its method says otherwise: q and v of every attention, the projector. In the order given.
 std::vector<AdapterSite> default_sites(const std::vector<AdapterSite>& sites);
 
-bool any_adapted(std::initializer_list<const Linear*> linears);  // whether one of them carries an expert
+// Whether one of them differs from the base: by an expert, a trained copy of the weight or a merged slot.
+bool any_adapted(std::initializer_list<const Linear*> linears);
 
 }  // namespace asr
