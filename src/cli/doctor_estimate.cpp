@@ -79,7 +79,7 @@ void add_time(Examined& e, const Estimate& estimate, const Machine& machine) {
     e.table.add("time " + t.method, Verdict::ok,
                 cat("about ", d(t.total()), ": ", t.steps, " steps ", d(t.training), ", ",
                     number(e.work->answers() - e.work->scored(), 0), " answers ", d(t.evaluation), ", memory pass ",
-                    d(t.memory_pass), t.method_pass > 0 ? cat(", Fisher pass ", d(t.method_pass)) : "",
+                    d(t.memory_pass), t.method_pass > 0 ? cat(", the method's own pass ", d(t.method_pass)) : "",
                     "; once for all runs: zero-shot row ", d(t.zero_shot),
                     t.reference > 0 ? cat(", geometry reference ", d(t.reference)) : ""));
   const auto& run = e.config->run;

@@ -26,6 +26,27 @@ const std::vector<MethodInfo>& method_infos() {
   return list;
 }
 
+std::unique_ptr<Method> make_method(const std::string& name) {
+#define METHOD(id, written, summary) \
+  if (name == written) return make_##id##_method();
+#include "methods/methods.def"
+#undef METHOD
+  fail("method '", printable(name), "' is unknown");
+}
+
+namespace {
+
+void check_combination(const std::vector<std::string>& parts, const std::string& composition) {
+  std::vector<std::unique_ptr<Method>> methods;
+  for (const auto& part : parts) methods.push_back(make_method(part));
+  for (size_t a = 0; a < parts.size(); ++a)
+    for (size_t b = 0; b < parts.size(); ++b)
+      check(a == b || methods[a]->combines_with(*methods[b]), "method '", printable(composition), "': ", parts[a],
+            " cannot be combined with ", parts[b]);
+}
+
+}  // namespace
+
 std::vector<std::string> method_parts(const std::string& composition) {
   std::vector<std::string> known, out;
   for (const auto& info : method_infos()) known.push_back(info.name);
@@ -39,9 +60,12 @@ std::vector<std::string> method_parts(const std::string& composition) {
     out.push_back(part);
     begin = end + 1;
   }
-  check(out.size() == 1 || std::find(out.begin(), out.end(), "joint") == out.end(), "method '", printable(composition),
-        "': joint training cannot be combined");
+  check_combination(out, composition);
   return out;
+}
+
+bool trains_jointly(const std::string& composition) {
+  return make_method(method_parts(composition)[0])->joint();  // which cannot be combined
 }
 
 }  // namespace asr

@@ -61,6 +61,15 @@ class Asr final : public Method {
   }
 
   void state(StateVisitor& visitor) override { visit_memory(memory_, visitor); }
+  std::vector<StateShape> kept(const StateSizes& sizes) const override { return memory_shapes(sizes); }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    const auto stages = static_cast<int64_t>(run.task_samples.size());
+    out.measured_stages = run.options.asr.beta > 0 ? stages : 1;  // the ablation takes the first stage alone
+    out.reference = run.options.asr.gamma > 0;
+    return out;
+  }
 
  private:
   // The geometry term of a whole step, and its gradient for every sample's embeddings.

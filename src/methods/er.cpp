@@ -81,6 +81,28 @@ class Er final : public Method {
     check(static_cast<int64_t>(stage_of_.size()) == buffer_.size(), "the stored replay buffer is inconsistent");
   }
 
+  std::vector<StateShape> kept(const StateSizes&) const override {
+    constexpr int64_t any = kAnySize;
+    return {{"pixels", StateKind::sample, {any, any, any, any}},
+            {"image_bytes", StateKind::sample, {any}},
+            {"image_sizes", StateKind::sample, {any, any}},
+            {"ids", StateKind::question, {any, any}},
+            {"labels", StateKind::answer, {any, any}},
+            {"mask", StateKind::sample, {any, any}},
+            {"question", StateKind::sample, {any, any}},
+            {"functional", StateKind::sample, {any, any}},
+            {"posterior", StateKind::sample, {any, any}},
+            {"texts", StateKind::question, {any}},
+            {"stage", StateKind::statistics, {any}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    out.host_bytes = std::min(static_cast<double>(buffer_size_), run.samples()) * run.picture_bytes;
+    out.checkpoint_bytes = out.host_bytes;
+    return out;
+  }
+
  private:
   static void visit_samples(SampleSet& set, StateVisitor& visitor) {
     visitor.tensor("pixels", StateKind::sample, set.pixels);

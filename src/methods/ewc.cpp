@@ -66,6 +66,19 @@ class Ewc final : public Method {
     visitor.tensor("anchor", StateKind::statistics, anchor_);
   }
 
+  std::vector<StateShape> kept(const StateSizes& sizes) const override {
+    return {{"fisher", StateKind::statistics, {sizes.parameters}},
+            {"anchor", StateKind::statistics, {sizes.parameters}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    out.device_bytes = 5 * 4 * run.parameters;  // Fisher, anchor, and the penalty's own graph
+    out.checkpoint_bytes = 2 * 4 * run.parameters;
+    out.backward_samples = run.samples_up_to(samples_);
+    return out;
+  }
+
  private:
   // Gradient of the mean loss over the answer tokens of some samples. They go through the model in passes of at most
   // the training batch, which memory was chosen for, each weighted by its answer tokens.

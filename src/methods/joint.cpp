@@ -8,6 +8,7 @@ class Joint final : public Method {
  public:
   Keeps keeps() const override { return Keeps::samples; }
   bool joint() const override { return true; }
+  bool combines_with(const Method&) const override { return false; }
 };
 
 }  // namespace

@@ -63,6 +63,17 @@ class Lwf final : public Method {
     if (count > 0) install();
   }
 
+  std::vector<StateShape> kept(const StateSizes&) const override {
+    return {{"count", StateKind::statistics, {1}}, {"teacher.*", StateKind::teacher, {kAnySize, kAnySize}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    out.device_bytes = out.checkpoint_bytes = 4 * run.parameters;
+    out.forward_passes = 1;  // the teacher's
+    return out;
+  }
+
  private:
   void install() {
     for (size_t i = 0; i < sites_.size(); ++i) {

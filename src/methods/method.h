@@ -14,6 +14,8 @@
 #include "backbones/backbone.h"
 #include "base/options.h"
 #include "data/sample_set.h"
+#include "methods/costs.h"
+#include "methods/state_shapes.h"
 #include "parallel/team.h"
 #include "spectral/moments.h"
 #include "spectral/options.h"
@@ -68,7 +70,8 @@ class Method {
  public:
   virtual ~Method() = default;
   virtual Keeps keeps() const { return Keeps::statistics; }
-  virtual bool joint() const { return false; }  // one stage on the union of all tasks
+  virtual bool joint() const { return false; }                      // one stage on the union of all tasks
+  virtual bool combines_with(const Method&) const { return true; }  // in one run, as in "asr+ewc"
   virtual void visit(OptionVisitor&) {}
   // Once, when the model stands on its device and carries its adapters; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
@@ -84,6 +87,8 @@ class Method {
   virtual void add_losses(StepContext&) {}
   virtual void after_stage(StageContext&) {}
   virtual void state(StateVisitor&) {}
+  virtual std::vector<StateShape> kept(const StateSizes&) const { return {}; }  // all that `state` may visit
+  virtual MethodCosts costs(const CostContext&) const { return {}; }
 };
 
 // Every registered method, fresh, under its name; a run owns one such set, so that options of all of them can be read.
@@ -94,7 +99,10 @@ struct MethodInfo {
 };
 const std::vector<MethodInfo>& method_infos();
 
-// The parts of "asr+ewc", in order; unknown and repeated names are errors.
+std::unique_ptr<Method> make_method(const std::string& name);  // with its options as they are by default
+
+// The parts of "asr+ewc", in order; unknown and repeated names are errors, and methods that cannot be combined.
 std::vector<std::string> method_parts(const std::string& composition);
+bool trains_jointly(const std::string& composition);
 
 }  // namespace asr

@@ -1,5 +1,6 @@
 #include "report/matrix_file.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
@@ -25,6 +26,14 @@ std::vector<double> joint_scores(const CsvRecord& row, const std::vector<std::st
 }
 
 }  // namespace
+
+bool is_joint_csv(const std::string& text, const std::string& path) {
+  const auto rows = split_csv(text, path);
+  const bool zero_shot = rows.size() > 1 && rows[1].fields[0] == "0";
+  if (rows.size() != (zero_shot ? 3 : 2) || rows[0].fields.size() < 3) return false;  // one stage, several tasks
+  const auto& scores = rows.back().fields;
+  return std::none_of(scores.begin(), scores.end(), [](const std::string& field) { return field.empty(); });
+}
 
 ScoreMatrix parse_joint_csv(const std::string& text, const std::string& path) {
   const auto rows = split_csv(text, path);

@@ -10,5 +10,7 @@ namespace asr {
 
 // First row zero-shot if its stage is 0; the last row is the final score of every task, whatever its stage says.
 ScoreMatrix parse_joint_csv(const std::string& text, const std::string& path);
+// By its rows, where nothing else says it (tables, runs of earlier versions): one stage has scores of all tasks.
+bool is_joint_csv(const std::string& text, const std::string& path);
 
 }  // namespace asr

@@ -56,6 +56,7 @@ void read_metrics(const JsonFields& fields, Run& run) {
   run.tasks = fields.texts("tasks");
   run.held_out = fields.text_or("held_out", "");
   run.complete = fields.flag("complete");
+  run.one_stage = fields.has("one_stage") && fields.flag("one_stage");
   check(!run.label.empty(), fields.where(), ": 'label' is empty");
   check(!run.tasks.empty(), fields.where(), ": 'tasks' is empty");
   const auto cost = fields.object("cost");
@@ -64,9 +65,10 @@ void read_metrics(const JsonFields& fields, Run& run) {
   read_skills(fields.list("skills"), fields.where(), run);
 }
 
-void read_matrix(Run& run, std::vector<std::string>& notes) {
+void read_matrix(Run& run, bool says_so, std::vector<std::string>& notes) {
   const std::string path = run.folder + "/matrix.csv", text = read_as_written(path, 64 << 20);
   std::vector<std::string> warnings;
+  if (!says_so) run.one_stage = is_joint_csv(text, path);
   auto matrix = run.joint() ? parse_joint_csv(text, path) : parse_score_csv(text, path, warnings);
   if (!warnings.empty()) notes.push_back(cat(path, ": ", warnings.size(), " scores of unseen tasks ignored"));
   check(matrix.tasks == run.tasks, path, ": names tasks ", printable(join(matrix.tasks, ", "), 200),
@@ -159,7 +161,7 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   read_settings(run);
   note_missing(run.folder, set.notes);
   note_changes(content, run.folder, set.notes);
-  read_matrix(run, set.notes);
+  read_matrix(run, fields.has("one_stage"), set.notes);
   read_novel(run);
   fields.object("scores");  // must be there
   if (run.complete) {

@@ -37,7 +37,9 @@ struct Run {
   ScoreMatrix matrix;  // a joint run has one row, with every task in it
   ScoreMatrix novel;   // on unseen compositions; no rows where the stream has none
 
-  bool joint() const { return method == "joint"; }
+  bool one_stage = false;  // on the union of all tasks
+
+  bool joint() const { return one_stage; }
   bool from_table() const { return folder.rfind(root + ":", 0) == 0; }  // it has no files of its own
   double score(const std::string& metric) const;                        // NaN when absent
   std::string name() const;                                             // "asr, seed 2, order 1", for messages

@@ -206,6 +206,7 @@ Run run_of(const Columns& columns, const CsvRecord& record, const std::string& p
     check(!record.fields[columns.at(name)].empty(), row.where(name), " is empty");
   std::vector<std::string> warnings;
   const auto place = row.where("matrix"), text = matrix_text_of(row.cells["matrix"], run.tasks, place);
+  run.one_stage = is_joint_csv(text, place);
   take_matrix(run, run.joint() ? parse_joint_csv(text, place) : parse_score_csv(text, place, warnings), place);
   if (!row.cells["novel"].empty()) {
     const auto novel = row.where("novel");

@@ -19,20 +19,32 @@ double number_of(int64_t n) {
   return static_cast<double>(n);
 }
 
-bool has_part(const std::string& composition, const std::string& name) {
-  const auto parts = method_parts(composition);
-  return std::find(parts.begin(), parts.end(), name) != parts.end();
-}
+// A run of which everything is estimated.
+struct Subject {
+  Subject(const RunConfig& c, const std::string& name, const ModelShape& s, const Workload& w, const Machine& m)
+      : config(c), composition(name), shape(s), work(w), machine(m), methods(make_methods(name, c.method_assignments)) {
+    CostContext sizes(c.options);
+    sizes.parameters = s.adapter_weights(c.run.lora_rank);
+    sizes.picture_bytes = s.built_in() ? 3 * number_of(s.image_side * s.image_side) : w.picture_bytes;
+    for (const auto& task : w.tasks) sizes.task_samples.push_back(number_of(task.train));
+    for (const auto& method : methods) costs += method->costs(sizes);
+  }
 
-// The value of an option of a method, resolved.
-double method_option(const RunConfig& config, const std::string& section, const std::string& name) {
-  const auto manifest = config.manifest({section});
-  return manifest.contains(section) ? manifest[section].value(name, 0.0) : 0.0;
-}
+  bool joint() const { return methods[0]->joint(); }
+  int64_t rows_a_pass(int stage) const {  // of the stage's own samples; the rest of the batch is replay
+    int64_t out = config.run.batch;
+    for (const auto& method : methods) out = std::min(out, method->current_rows(config.run.batch, stage));
+    return out;
+  }
 
-bool needs_reference(const RunConfig& config, const std::string& composition) {
-  return has_part(composition, "asr") && config.options.asr.gamma > 0;
-}
+  const RunConfig& config;
+  const std::string& composition;
+  const ModelShape& shape;
+  const Workload& work;
+  const Machine& machine;
+  std::vector<std::unique_ptr<Method>> methods;
+  MethodCosts costs;
+};
 
 // Bytes of one number in a pass: half precision stays so on a GPU, and becomes single precision on the CPU.
 double element(const ModelShape& shape, const Machine& machine) {
@@ -99,42 +111,31 @@ double sample_bytes(const ModelShape& s, const Workload& work) {
   return samples * (pixels + features + 20 * work.text_tokens);
 }
 
-// What a method keeps on the device beside the adapters.
-double method_bytes(const std::string& composition, double adapter) {
-  double out = 0;
-  if (has_part(composition, "ewc")) out += 5 * 4 * adapter;  // Fisher, anchor, and the penalty's own graph
-  if (has_part(composition, "lwf")) out += 4 * adapter;
-  return out;
-}
-
-double replayed_bytes(const RunConfig& config, const std::string& composition, const ModelShape& s,
-                      const Workload& work) {
-  if (!has_part(composition, "er")) return 0;
-  const double samples = std::min(method_option(config, "er", "buffer"), work.train());
-  return samples * (s.built_in() ? 3 * number_of(s.image_side * s.image_side) : work.picture_bytes);
-}
-
-MemoryEstimate memory_of(const RunConfig& config, const std::string& composition, const ModelShape& s,
-                         const Workload& work, const Machine& machine) {
-  const auto& run = config.run;
+MemoryEstimate memory_of(const Subject& subject) {
+  const auto& run = subject.config.run;
+  const auto& s = subject.shape;
+  const auto& work = subject.work;
+  const auto& machine = subject.machine;
   const double adapter = s.adapter_weights(run.lora_rank);
   MemoryEstimate out;
   out.weights = s.weight_bytes;
   // A stored half-precision weight is widened for each product on the CPU: the largest pair, and the head.
   if (!machine.gpu && s.weight_size < 4)
     out.overhead += 4 * std::max(2 * number_of(s.width * s.mlp), number_of(s.width * s.vocabulary));
-  out.adapters = 4 * adapter, out.optimizer = 12 * adapter;
-  out.method = method_bytes(composition, adapter);
-  const bool stored = needs_reference(config, composition) && !run.augments();
+  out.adapters = 4 * adapter;
+  out.optimizer = 12 * adapter;
+  out.method = subject.costs.device_bytes;
+  const bool stored = subject.costs.reference && !run.augments();
   const double reference = stored ? work.train() * 2 * number_of(s.width) * 4 : 0;
   const bool on_device = s.built_in() || !machine.gpu;
   out.reference = on_device ? reference : 0;
   out.samples = sample_bytes(s, work);
-  out.training = training_bytes(run, s, work, machine), out.evaluation = evaluation_bytes(run, s, work, machine);
+  out.training = training_bytes(run, s, work, machine);
+  out.evaluation = evaluation_bytes(run, s, work, machine);
   out.measuring = measuring_bytes(run, s, work, machine);
   double samples = 0;
   for (const auto& task : work.tasks) samples += number_of(task.train + task.scored + task.novel);
-  out.host = samples * kText + replayed_bytes(config, composition, s, work) + (on_device ? 0 : reference);
+  out.host = samples * kText + subject.costs.host_bytes + (on_device ? 0 : reference);
   const double busy = out.kept() + std::max({out.training, out.evaluation, out.measuring});
   out.overhead += machine.gpu ? (kDeviceOverhead - 1) * busy + kContext : kProgram + out.host;
   return out;
@@ -199,81 +200,73 @@ double answer_seconds(double samples, const RunOptions& run, const ModelShape& s
   return samples * ((one.vision + one.forward) / machine.flops + work.new_tokens * step);
 }
 
-// Samples that a step sees and the steps of all stages, with what is replayed.
-double trained_samples(const RunConfig& config, const std::string& composition, const Workload& work, int64_t& steps) {
-  const auto& run = config.run;
-  const bool joint = has_part(composition, "joint"), replay = has_part(composition, "er");
-  const double share = replay ? method_option(config, "er", "share") : 0;
-  double samples = 0;
-  steps = 0;
-  const auto stage = [&](double epochs, int64_t count, bool mixed) {
-    const auto replayed = mixed ? std::lround(share * number_of(run.batch)) : 0;
-    const int64_t rows = std::clamp<int64_t>(run.batch - replayed, 1, run.batch);
-    const int64_t taken = run.stage_steps(epochs, count, rows);
-    steps += taken, samples += number_of(taken * run.batch * run.accumulation);
-  };
-  if (joint) {
+// The steps of all stages; each takes a batch, with what is replayed.
+int64_t steps_of(const Subject& subject) {
+  const auto& run = subject.config.run;
+  const auto& tasks = subject.work.tasks;
+  if (subject.joint()) {
     double drawn = 0;
-    for (const auto& task : work.tasks) drawn += run.epochs_of(task.name) * number_of(task.train);
-    steps = run.all_steps(1, std::lround(drawn), run.batch);
-    return number_of(steps * run.batch * run.accumulation);
+    for (const auto& task : tasks) drawn += run.epochs_of(task.name) * number_of(task.train);
+    return run.all_steps(1, std::lround(drawn), run.batch);
   }
-  for (size_t i = 0; i < work.tasks.size(); ++i)
-    stage(run.epochs_of(work.tasks[i].name), work.tasks[i].train, replay && i > 0);
-  return samples;
+  int64_t out = 0;
+  for (size_t i = 0; i < tasks.size(); ++i)
+    out += run.stage_steps(run.epochs_of(tasks[i].name), tasks[i].train, subject.rows_a_pass(static_cast<int>(i) + 1));
+  return out;
 }
 
-TimeEstimate time_of(const RunConfig& config, const std::string& composition, const ModelShape& s, const Workload& work,
-                     const Machine& machine) {
-  const auto& run = config.run;
+// Samples whose spectral moments are measured: for the analysis those of all stages, else as the method asks.
+double measured_samples(const Subject& subject) {
+  const auto& run = subject.config.run;
+  double out = 0;
+  for (const auto& task : subject.work.tasks) {
+    const double all = number_of(task.train);
+    out += run.memory_samples > 0 ? std::min(number_of(run.memory_samples), all) : all;
+  }
+  if (subject.joint() && run.memory_samples > 0) out = std::min(out, number_of(run.memory_samples));
+  if (run.analysis_memory == Switch::yes) return out;
+  return out * number_of(subject.costs.measured_stages) / static_cast<double>(subject.work.tasks.size());
+}
+
+TimeEstimate time_of(const Subject& subject) {
+  const auto& run = subject.config.run;
+  const auto& s = subject.shape;
+  const auto& work = subject.work;
+  const auto& machine = subject.machine;
+  const auto& costs = subject.costs;
   const auto one = sample_work(s, work, run.recompute == Switch::yes);
   // A built-in model's features are computed once a sample and shared.
   const double seen = s.built_in() ? 0 : one.vision, train = one.train - (one.vision - seen);
   const double speed = machine.flops * (machine.processes > 1 ? kParallelShare * number_of(machine.processes) : 1);
   Machine shared = machine;
-  shared.bandwidth *= speed / machine.flops, shared.flops = speed;
+  shared.bandwidth *= speed / machine.flops;
+  shared.flops = speed;
   TimeEstimate out;
-  out.method = composition;
-  const double samples = trained_samples(config, composition, work, out.steps);
+  out.method = subject.composition;
+  out.steps = steps_of(subject);
+  const double samples = number_of(out.steps * run.batch * run.accumulation);
   const double forward = seen + one.forward;
-  double beside = has_part(composition, "lwf") ? forward : 0;  // what a step runs forward beside its training passes
-  const bool geometry = needs_reference(config, composition);
-  if (geometry && run.augments()) beside += forward;
-  if (geometry && run.geometry_batch == GeometryBatch::global && run.accumulation > 1) beside += forward;
+  double beside = costs.forward_passes * forward;  // what a step runs forward beside its training passes
+  if (costs.reference && run.augments()) beside += forward;
+  if (costs.reference && run.geometry_batch == GeometryBatch::global && run.accumulation > 1) beside += forward;
   out.training = samples * (train + beside) / speed;
-  double measured = 0, fisher = 0;
-  const double limit = method_option(config, "ewc", "samples");
-  for (const auto& task : work.tasks) {
-    const double all = number_of(task.train);
-    measured += run.memory_samples > 0 ? std::min(number_of(run.memory_samples), all) : all;
-    fisher += limit > 0 ? std::min(limit, all) : all;
-  }
-  if (has_part(composition, "joint") && run.memory_samples > 0)
-    measured = std::min(measured, number_of(run.memory_samples));
-  if (run.analysis_memory == Switch::no) {
-    if (!has_part(composition, "asr"))
-      measured = 0;
-    else if (config.options.asr.beta == 0)  // the ablation takes the first stage alone
-      measured /= number_of(static_cast<int64_t>(work.tasks.size()));
-  }
-  out.memory_pass = measured * forward / speed;
-  if (has_part(composition, "ewc")) out.method_pass = fisher * train / speed;
-  if (geometry && !run.augments()) out.reference = work.train() * forward / speed;
-  const double answers = has_part(composition, "joint") ? 2 * work.scored() : work.answers();
+  out.memory_pass = measured_samples(subject) * forward / speed;
+  out.method_pass = (costs.forward_samples * forward + costs.backward_samples * train) / speed;
+  if (costs.reference && !run.augments()) out.reference = work.train() * forward / speed;
+  const double answers = subject.joint() ? 2 * work.scored() : work.answers();
   auto evaluated = one;
   evaluated.vision = seen;
   const double each = answer_seconds(1, run, s, work, evaluated, shared);
-  out.zero_shot = each * work.scored(), out.evaluation = each * (answers - work.scored());
+  out.zero_shot = each * work.scored();
+  out.evaluation = each * (answers - work.scored());
   return out;
 }
 
 // Checkpoints (adapters with both moments and what the method keeps), one of them being written, and predictions.
-double disk_of(const RunConfig& config, const std::string& composition, const ModelShape& s, const Workload& work) {
-  const double adapter = s.adapter_weights(config.run.lora_rank);
-  double state = 3 * 4 * adapter + replayed_bytes(config, composition, s, work);
-  if (has_part(composition, "ewc")) state += 8 * adapter;
-  if (has_part(composition, "lwf")) state += 4 * adapter;
-  return state * number_of(config.run.keep_checkpoints + 1) + work.answers() * kPrediction;
+double disk_of(const Subject& subject) {
+  const auto& run = subject.config.run;
+  const double state = 3 * 4 * subject.shape.adapter_weights(run.lora_rank) + subject.costs.checkpoint_bytes;
+  return state * number_of(run.keep_checkpoints + 1) + subject.work.answers() * kPrediction;
 }
 
 }  // namespace
@@ -283,15 +276,17 @@ Estimate estimate_run(const RunConfig& config, const ModelShape& shape, const Wo
   const double repeats = number_of(static_cast<int64_t>(config.run.seeds.size()) * config.run.orders);
   double reference = 0, zero_shot = 0;
   for (const auto& method : config.run.method) {
-    const auto memory = memory_of(config, method, shape, work, machine);
+    const Subject subject(config, method, shape, work, machine);
+    const auto memory = memory_of(subject);
     const double host = std::max(out.memory.host, memory.host);
     if (memory.peak() > out.memory.peak()) out.memory = memory;
     out.memory.host = host;
-    out.times.push_back(time_of(config, method, shape, work, machine));
+    out.times.push_back(time_of(subject));
     const auto& time = out.times.back();
     out.seconds += repeats * (time.total() - time.reference - time.zero_shot);
-    reference = std::max(reference, time.reference), zero_shot = std::max(zero_shot, time.zero_shot);
-    out.disk += repeats * disk_of(config, method, shape, work);
+    reference = std::max(reference, time.reference);
+    zero_shot = std::max(zero_shot, time.zero_shot);
+    out.disk += repeats * disk_of(subject);
   }
   out.seconds += reference + zero_shot;
   return out;

@@ -109,6 +109,7 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   for (const auto& name : skill_names()) out.names.skills.insert(name);
   for (const auto& task : out.stream->tasks()) out.names.tasks.insert(task.name);
   const auto& spectral = out.config.options.spectral;
+  out.sizes.stages = static_cast<int64_t>(out.stream->tasks().size());
   out.sizes.prototypes = static_cast<int64_t>(std::max(skill_names().size(), out.stream->tasks().size()));
   out.sizes.descriptor = spectral.dim(), out.sizes.angular = spectral.angular_bins;
   constexpr int64_t kLargestMap = 1 << 12;  // cells
@@ -119,7 +120,7 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   const auto methods = make_methods(out.method, out.config.method_assignments);
   for (size_t i = 0; i < methods.size(); ++i) {
     out.replay_free = out.replay_free && methods[i]->keeps() == Keeps::statistics;
-    for (auto& shape : state_shapes(parts[i], out.sizes)) {
+    for (auto& shape : methods[i]->kept(out.sizes)) {
       shape.name = "method." + parts[i] + "." + shape.name;
       out.kept.push_back(std::move(shape));
     }

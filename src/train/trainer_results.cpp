@@ -285,6 +285,7 @@ void Trainer::write_results(bool complete) {
       {"stream", data_.stream().name()},
       {"held_out", held_out_group(config_.run.stream)},
       {"backbone", model_.name()},
+      {"one_stage", joint},
       {"replay_free", replay_free},
       {"tasks", tasks},
       {"scores", scores_of(tasks, at_.rows, novel, joint)},

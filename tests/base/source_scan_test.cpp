@@ -13,9 +13,9 @@
 
 namespace {
 
-const std::vector<std::string> kOrder = {"base",     "io",        "tensor", "parallel", "ops",  "spectral", "nn",
-                                         "adapters", "backbones", "skills", "streams",  "data", "metrics",  "methods",
-                                         "train",    "report",    "cli"};
+const std::vector<std::string> kOrder = {"base",    "io",       "tensor",    "parallel", "ops",     "spectral",
+                                         "nn",      "adapters", "backbones", "skills",   "streams", "data",
+                                         "metrics", "methods",  "train",     "report",   "cli"};
 const std::vector<std::string> kTorchFree = {"base", "io", "skills", "streams", "metrics", "report"};
 const std::string kParser = "skills/parser/";  // a torch library of its own inside a torch-free folder
 
@@ -93,6 +93,65 @@ TEST(OneDefinition, NoTwoTypesShareAName) {
     }
   }
   EXPECT_GT(places.size(), 200u);
+}
+
+// Names that users write, from the list of methods.
+std::vector<std::string> method_names() {
+  static const std::regex entry(R"re(^METHOD\(\w+, "([^"]+)")re");
+  std::ifstream in(std::filesystem::path(ASR_SOURCE_DIR) / "src/methods/methods.def");
+  std::vector<std::string> out;
+  std::smatch match;
+  for (std::string line; std::getline(in, line);)
+    if (std::regex_search(line, match, entry)) out.push_back(match[1]);
+  return out;
+}
+
+// String literals that are a method's name, a composition ("asr+ewc") or an option of its section ("ewc.lambda").
+std::vector<std::string> named_methods(std::istream& in, const std::vector<std::string>& methods) {
+  std::string any;
+  for (const auto& name : methods) any += (any.empty() ? "" : "|") + name;
+  const std::regex literal("\"(" + any + ")([.+][\\w.+-]*)?\"");
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) {
+    line = line.substr(0, line.find("//"));
+    for (std::sregex_iterator match(line.begin(), line.end(), literal), end; match != end; ++match)
+      out.push_back((*match)[1]);
+  }
+  return out;
+}
+
+// Methods describe themselves: nothing outside src/methods knows one by its name.
+TEST(Methods, AreNamedByTheirOwnFilesAlone) {
+  const std::map<std::string, std::vector<std::string>> allowed = {
+      {"train/run_options.h", {"asr"}},         // the default
+      {"report/compare.cpp", {"vanilla"}},      // the default baseline
+      {"spectral/options.cpp", {"asr"}},        // the section of options that every analysis reads
+      {"cli/program.cpp", {"asr"}},             // the program
+      {"base/log.cpp", {"asr"}},                // the program
+      {"streams/prepare/vqav2.cpp", {"asr"}},   // the paper's variant of a stream
+      {"skills/question_pattern.cpp", {"er"}},  // endings of words
+      {"metrics/porter.cpp", {"er"}},
+      {"io/wordnet.cpp", {"er"}}};
+  const auto methods = method_names();
+  ASSERT_GT(methods.size(), 5u);
+  const auto root = std::filesystem::path(ASR_SOURCE_DIR) / "src";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const auto name = std::filesystem::relative(entry.path(), root).string();
+    if (!entry.is_regular_file() || name.rfind("methods/", 0) == 0 || name == "cli/demo.cpp") continue;
+    const auto place = allowed.find(name);
+    std::ifstream in(entry.path());
+    for (const auto& method : named_methods(in, methods)) {
+      const bool fine = place != allowed.end() && std::count(place->second.begin(), place->second.end(), method) > 0;
+      EXPECT_TRUE(fine) << "src/" << name << " names the method '" << method
+                        << "'; ask the method (src/methods/method.h) instead";
+    }
+  }
+}
+
+TEST(Methods, TheScanSeesNames) {
+  std::istringstream in(
+      "if (m == \"ewc\" || has(\"asr+ewc\")) f(\"er.buffer\");\n// \"ewc\"\nf(\"ewc lambda\", \"never\");\n");
+  EXPECT_EQ(named_methods(in, {"ewc", "er", "asr"}), (std::vector<std::string>{"ewc", "asr", "er"}));
 }
 
 TEST(OneDefinition, TheScanSeesTypes) {

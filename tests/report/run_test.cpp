@@ -161,6 +161,14 @@ TEST_F(Runs, JointMatrices) {
   auto set = load_runs({folder.path()});
   EXPECT_EQ(set.runs[0].matrix.zero_shot, (std::vector<double>{10, 20, 30}));
   EXPECT_EQ(set.runs[0].matrix.rows.back(), (std::vector<double>{70, 80, 90}));
+  EXPECT_TRUE(set.runs[0].joint());
+  // Runs of earlier versions say it by their matrix alone.
+  const auto metrics = read_text(run + "/metrics.json");
+  auto earlier = nlohmann::json::parse(metrics);
+  EXPECT_EQ(earlier.erase("one_stage"), 1u);
+  write_text(run + "/metrics.json", earlier.dump());
+  EXPECT_TRUE(load_runs({folder.path()}).runs[0].joint());
+  write_text(run + "/metrics.json", metrics);
   write_text(run + "/matrix.csv", "stage,count,color,read\n0,1,2,3\n");
   EXPECT_CONTAINS(refusal(), "no row of final scores");
   write_text(run + "/matrix.csv", "stage,count,color,read\n3,1,,3\n");

@@ -273,6 +273,7 @@ inline std::string write_run(const std::string& out, const FabricatedRun& run) {
                                   {"stream", run.stream},
                                   {"backbone", run.backbone},
                                   {"held_out", run.held_out},
+                                  {"one_stage", run.joint()},
                                   {"replay_free", run.replay_free},
                                   {"tasks", run.tasks},
                                   {"scores", fabricated_scores(run)},

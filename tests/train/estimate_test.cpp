@@ -137,7 +137,18 @@ TEST(Estimate, TimeByHand) {
       32 * (78080 + 29440) / 1e6);
   EXPECT_DOUBLE_EQ(time("lwf").training, 32 * (78080 + 29440) / 1e6);
   EXPECT_DOUBLE_EQ(time("ewc").method_pass, 32 * 78080 / 1e6);
+  EXPECT_DOUBLE_EQ(time("ewc", {{"ewc.samples", "4", "test"}}).method_pass, 8 * 78080 / 1e6);
+  EXPECT_EQ(plain.method_pass, 0);
   EXPECT_EQ(time("er").steps, 4 + 6);  // three of four rows are new in the second stage
+  EXPECT_EQ(time("er", {{"er.share", "0.5", "test"}}).steps, 4 + 8);
+  // Where nothing is measured for the analysis, a method has measured what it needs.
+  const Assignment alone{"analysis.memory", "no", "test"};
+  EXPECT_EQ(time("vanilla", {alone}).memory_pass, 0);
+  EXPECT_DOUBLE_EQ(time("asr", {alone}).memory_pass, 32 * 29440 / 1e6);
+  EXPECT_DOUBLE_EQ(time("asr", {alone, {"asr.beta", "0", "test"}}).memory_pass, 16 * 29440 / 1e6);
+  const auto both = time("ewc+lwf");
+  EXPECT_DOUBLE_EQ(both.training, 32 * (78080 + 29440) / 1e6);
+  EXPECT_DOUBLE_EQ(both.method_pass, 32 * 78080 / 1e6);
 }
 
 TEST(Estimate, MemoryByHand) {
@@ -155,6 +166,16 @@ TEST(Estimate, MemoryByHand) {
             2 * 4 * 10 * 8 * 2 + 2 * layer + logits);
   EXPECT_EQ(memory("asr").host - m.host, 32 * 2 * 8 * 4);  // the reference of geometry
   EXPECT_EQ(memory("ewc").method, 5 * m.adapters);
+  EXPECT_EQ(memory("lwf").method, m.adapters);
+  EXPECT_EQ(memory("er").host - m.host, 32 * 640 * 480 * 3);  // all of both tasks fit into the buffer
+  EXPECT_EQ(memory("er", {{"er.buffer", "5", "test"}}).host - m.host, 5 * 640 * 480 * 3);
+  // Two checkpoints are kept, and a third is being written.
+  const auto disk = [](const std::string& method) {
+    return estimate_run(small_config(method), small_shape(), small_work(), slow_gpu()).disk;
+  };
+  EXPECT_EQ(disk("ewc") - disk("vanilla"), 3 * 2 * m.adapters);
+  EXPECT_EQ(disk("lwf") - disk("vanilla"), 3 * m.adapters);
+  EXPECT_EQ(disk("er") - disk("vanilla"), 3.0 * 32 * 640 * 480 * 3);
   EXPECT_GT(m.peak(), m.kept() + m.training);
 }
 
