@@ -1,17 +1,43 @@
 #include "train/kept_state.h"
 
+#include <algorithm>
+
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/sha256.h"
 
 namespace asr {
 
-nlohmann::json KeptItem::to_json() const {
-  const auto bytes = tensor.contiguous();
-  const size_t size = bytes.nbytes();
+namespace {
+
+// From another device piece by piece.
+std::string hash_of(const torch::Tensor& value) {
+  constexpr int64_t kPiece = int64_t(1) << 22;
   Sha256 hash;
-  hash.update(bytes.data_ptr(), size);
-  return {
-      {"name", name}, {"kind", name_of(kind)}, {"shape", bytes.sizes().vec()}, {"bytes", size}, {"sha256", hash.hex()}};
+  const auto flat = value.detach().contiguous().flatten();
+  const int64_t step = flat.device().is_cpu() ? std::max<int64_t>(1, flat.numel()) : kPiece;
+  for (int64_t begin = 0; begin < flat.numel(); begin += step) {
+    const auto piece = flat.narrow(0, begin, std::min(step, flat.numel() - begin)).cpu();
+    hash.update(piece.data_ptr(), piece.nbytes());
+  }
+  return hash.hex();
+}
+
+}  // namespace
+
+nlohmann::json ListedItem::to_json() const {
+  return {{"name", name}, {"kind", name_of(kind)}, {"shape", shape}, {"bytes", bytes}, {"sha256", sha256}};
+}
+
+void StateLister::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
+  if (!value.defined()) return;
+  items.push_back({prefix_ + name, kind, value.sizes().vec(), static_cast<int64_t>(value.nbytes()),
+                   hashes_ == ListHashes::yes ? hash_of(value) : std::string()});
+}
+
+void StateLister::text(const std::string& name, StateKind kind, std::string& value) {
+  const auto size = static_cast<int64_t>(value.size());
+  items.push_back({prefix_ + name, kind, {size}, size, hashes_ == ListHashes::yes ? sha256_of(value) : std::string()});
 }
 
 void StateSaver::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
@@ -49,6 +75,18 @@ std::vector<KeptItem> kept_items(const std::string& composition, const std::vect
     StateSaver saver("method." + names[i] + ".");
     methods[i]->state(saver);
     out.insert(out.end(), saver.items.begin(), saver.items.end());
+  }
+  return out;
+}
+
+std::vector<ListedItem> listed_items(const std::string& composition,
+                                     const std::vector<std::unique_ptr<Method>>& methods, ListHashes hashes) {
+  const auto names = method_parts(composition);
+  std::vector<ListedItem> out;
+  for (size_t i = 0; i < methods.size(); ++i) {
+    StateLister lister("method." + names[i] + ".", hashes);
+    methods[i]->state(lister);
+    out.insert(out.end(), lister.items.begin(), lister.items.end());
   }
   return out;
 }

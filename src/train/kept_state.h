@@ -1,4 +1,4 @@
-// What methods keep between stages, as tensors with a kind: one visit saves it, loads it, and lists it for the audit.
+// What methods keep between stages, as tensors with a kind: one visit saves it, loads it, or lists it for the audit.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,13 +8,24 @@
 
 namespace asr {
 
+// A copy, to be saved.
 struct KeptItem {
   std::string name;  // "method.ewc.fisher"
   StateKind kind = StateKind::statistics;
   torch::Tensor tensor;  // on the CPU; text as bytes
-
-  nlohmann::json to_json() const;  // name, kind, type, shape, bytes, sha256
 };
+
+// What a list says of an item: a buffer of samples may be larger than what is left of memory, so nothing is copied.
+struct ListedItem {
+  std::string name;
+  StateKind kind = StateKind::statistics;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+  std::string sha256;  // of the bytes; empty where hashes were not asked for
+
+  nlohmann::json to_json() const;
+};
+enum class ListHashes { no, yes };
 
 class StateSaver final : public StateVisitor {
  public:
@@ -25,6 +36,18 @@ class StateSaver final : public StateVisitor {
 
  private:
   std::string prefix_;
+};
+
+class StateLister final : public StateVisitor {
+ public:
+  StateLister(std::string prefix, ListHashes hashes) : prefix_(std::move(prefix)), hashes_(hashes) {}
+  void tensor(const std::string& name, StateKind kind, torch::Tensor& value) override;
+  void text(const std::string& name, StateKind kind, std::string& value) override;
+  std::vector<ListedItem> items;
+
+ private:
+  std::string prefix_;
+  ListHashes hashes_;
 };
 
 class StateLoader final : public StateVisitor {
@@ -42,6 +65,9 @@ class StateLoader final : public StateVisitor {
 };
 
 std::vector<KeptItem> kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods);
+std::vector<ListedItem> listed_items(const std::string& composition,
+                                     const std::vector<std::unique_ptr<Method>>& methods,
+                                     ListHashes hashes = ListHashes::no);
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
                      const NamedTensors& stored, at::Device device);
 

@@ -276,7 +276,7 @@ void Trainer::write_results(bool complete) {
   for (const auto& [name, tensor] : parameters_) adapter += tensor.numel();
   bool replay_free = true;
   for (const auto& method : methods_) replay_free = replay_free && method->keeps() == Keeps::statistics;
-  for (const auto& item : kept_items(key_.composition, methods_)) stored += static_cast<int64_t>(item.tensor.nbytes());
+  for (const auto& item : listed_items(key_.composition, methods_)) stored += item.bytes;
   json metrics = {
       {"label", key_.label},
       {"method", key_.composition},

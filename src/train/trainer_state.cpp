@@ -77,7 +77,7 @@ void Trainer::save() {
   if (!team_.leads()) return;
   Checkpoint checkpoint{state_tensors(), state_json()};
   auto kinds = nlohmann::json::object();
-  for (const auto& item : kept_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
+  for (const auto& item : listed_items(key_.composition, methods_)) kinds[item.name] = name_of(item.kind);
   checkpoint.state["kept"] = kinds;
   check_finite(checkpoint.tensors);
   files_->commit();
@@ -165,7 +165,7 @@ void Trainer::open_files() {
 void Trainer::write_kept_state() {
   if (!team_.leads()) return;
   nlohmann::json items = nlohmann::json::array();
-  for (const auto& item : kept_items(key_.composition, methods_)) items.push_back(item.to_json());
+  for (const auto& item : listed_items(key_.composition, methods_, ListHashes::yes)) items.push_back(item.to_json());
   files_->stage(fmt::format("stages/{:02d}/kept.json", at_.stage),
                 nlohmann::json{{"stage", at_.stage}, {"items", items}}.dump(1) + "\n");
 }
