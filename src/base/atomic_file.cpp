@@ -70,7 +70,8 @@ void AtomicFile::write(const void* data, size_t size) {
     const ssize_t written = ::write(descriptor_, bytes, size);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_system(path_, ": write failed: ", std::strerror(errno), "; the old file is untouched");
-    bytes += written, size -= static_cast<size_t>(written);
+    bytes += written;
+    size -= static_cast<size_t>(written);
   }
 }
 
@@ -105,7 +106,10 @@ void remove_temporaries(const std::string& folder) {
 
 void sync_to_disk(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor >= 0) fsync(descriptor), close(descriptor);
+  if (descriptor >= 0) {
+    fsync(descriptor);
+    close(descriptor);
+  }
 }
 
 std::string read_file(const std::string& path, size_t limit) {

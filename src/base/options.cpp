@@ -75,7 +75,8 @@ void OptionVisitor::operator()(const char* name, double& value, double low, doub
 
 void OptionVisitor::operator()(const char* name, std::string& value, const char* help) {
   OptionInfo info;
-  info.help = help, info.range = "text";
+  info.help = help;
+  info.range = "text";
   info.set = [&value](const std::string& text, const std::string&) { value = text; };
   info.get = [&value] { return nlohmann::json(value); };
   add(name, std::move(info));
@@ -84,7 +85,8 @@ void OptionVisitor::operator()(const char* name, std::string& value, const char*
 void OptionVisitor::operator()(const char* name, std::vector<std::string>& value, const char* help) {
   OptionInfo info;
   const std::string key = full(name);
-  info.help = help, info.range = "list";
+  info.help = help;
+  info.range = "list";
   info.set = [&value, key](const std::string& text, const std::string& origin) {
     value = list_parts(text, key, origin);
   };
@@ -96,7 +98,8 @@ void OptionVisitor::operator()(const char* name, std::vector<int64_t>& value, in
                                const char* help) {
   OptionInfo info;
   const std::string key = full(name);
-  info.help = help, info.range = cat("list of ", low, "..", high);
+  info.help = help;
+  info.range = cat("list of ", low, "..", high);
   info.set = [&value, low, high, key](const std::string& text, const std::string& origin) {
     std::vector<int64_t> parsed;
     for (const auto& part : list_parts(text, key, origin)) {

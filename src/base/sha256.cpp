@@ -36,7 +36,14 @@ void Sha256::block(const uint8_t* data) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
     const uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+    h = g;
+    g = f;
+    f = e;
+    e = d + t1;
+    d = c;
+    c = b;
+    b = a;
+    a = t1 + t2;
   }
   const uint32_t added[8] = {a, b, c, d, e, f, g, h};
   for (int i = 0; i < 8; ++i) state_[i] += added[i];
@@ -50,7 +57,8 @@ void Sha256::update(const void* data, size_t size) {
   if (filled) {
     const size_t take = std::min(size, 64 - filled);
     std::memcpy(pending_.data() + filled, bytes, take);
-    bytes += take, size -= take;
+    bytes += take;
+    size -= take;
     if (filled + take < 64) return;
     block(pending_.data());
   }

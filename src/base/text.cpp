@@ -32,7 +32,10 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   int best_distance = 0;
   for (const auto& candidate : candidates) {
     const int distance = edit_distance(wanted, candidate);
-    if (!best || distance < best_distance) best = &candidate, best_distance = distance;
+    if (!best || distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
   }
   const int near = std::max<int>(2, static_cast<int>(best->size()) / 3);
   if (best_distance <= near) return "; did you mean '" + *best + "'?";
@@ -61,7 +64,10 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
 std::string human_bytes(double bytes) {
   const char* units[] = {"B", "KB", "MB", "GB", "TB"};
   int unit = 0;
-  while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
   return text;

@@ -54,14 +54,20 @@ Linear random_linear(int64_t out, int64_t in, const at::TensorOptions& options) 
 // LLaMA-7B's layers; 576 of the tokens are visual.
 Decoder random_decoder(int64_t layers, const at::TensorOptions& options) {
   Decoder d;
-  d.config.layers = layers, d.config.width = 4096, d.config.heads = d.config.kv_heads = 32, d.config.mlp = 11008;
+  d.config.layers = layers;
+  d.config.width = 4096;
+  d.config.heads = d.config.kv_heads = 32;
+  d.config.mlp = 11008;
   const int64_t width = d.config.width;
   for (int64_t i = 0; i < layers; ++i) {
     DecoderLayer l;
     l.attention_norm.weight = l.mlp_norm.weight = at::ones({width}, options);
-    l.q = random_linear(width, width, options), l.k = random_linear(width, width, options);
-    l.v = random_linear(width, width, options), l.o = random_linear(width, width, options);
-    l.gate = random_linear(d.config.mlp, width, options), l.up = random_linear(d.config.mlp, width, options);
+    l.q = random_linear(width, width, options);
+    l.k = random_linear(width, width, options);
+    l.v = random_linear(width, width, options);
+    l.o = random_linear(width, width, options);
+    l.gate = random_linear(d.config.mlp, width, options);
+    l.up = random_linear(d.config.mlp, width, options);
     l.down = random_linear(width, d.config.mlp, options);
     d.layers.push_back(std::move(l));
   }
@@ -82,7 +88,7 @@ void bench_tap(const TapArguments& a, const Common& common) {
   const auto mask = at::ones({1, a.tokens}, options.dtype(at::kBool));
   TapRequest request;
   for (int64_t i = a.layers - a.tapped; i < a.layers; ++i) request.layers.push_back(i);
-  request.rows = positions.narrow(1, 600, a.rows).contiguous(),
+  request.rows = positions.narrow(1, 600, a.rows).contiguous();
   request.columns = positions.narrow(1, 0, 576).contiguous();
   std::vector<double> started;  // when the host had started a plain pass; close to the whole, it holds the device up
   const auto pass = [&](bool tap) {
@@ -95,10 +101,13 @@ void bench_tap(const TapArguments& a, const Common& common) {
     if (tap) sum = sum + result.stacked().sum();
     check(std::isfinite(sum.item<double>()), "the pass gave no numbers");  // waits for the device
   };
-  pass(false), pass(true);  // warm-up
+  pass(false);
+  pass(true);  // warm-up
   std::vector<double> plain, tapped;
-  for (int64_t i = 0; i < a.turns; ++i)
-    plain.push_back(1000 * seconds_of([&] { pass(false); })), tapped.push_back(1000 * seconds_of([&] { pass(true); }));
+  for (int64_t i = 0; i < a.turns; ++i) {
+    plain.push_back(1000 * seconds_of([&] { pass(false); }));
+    tapped.push_back(1000 * seconds_of([&] { pass(true); }));
+  }
   // The rows alone: the difference of two long passes drowns in their noise.
   const auto q = at::randn({1, 32, a.tokens, 128}, options), k = at::randn({1, 32, a.tokens, 128}, options);
   std::vector<double> alone;
@@ -110,7 +119,8 @@ void bench_tap(const TapArguments& a, const Common& common) {
                         result.mask = tap_mask(k, mask, true, request);
                         for (int64_t layer = 0; layer < a.tapped; ++layer)
                           result.scores.push_back(tap_scores(q, k, result.mask));
-                        result.finish(), found = result.stacked();
+                        result.finish();
+                        found = result.stacked();
                       }
                       check(std::isfinite(found.sum().item<double>()), "the rows are no numbers");
                     }));
@@ -209,15 +219,18 @@ void write_random_model(const std::string& folder, double gigabytes) {
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
     tensors.emplace_back(name, (at::rand(shape) * 0.02).to(at::kBFloat16));
   };
-  add("model.embed_tokens.weight", {vocabulary, width}), add("lm_head.weight", {vocabulary, width});
+  add("model.embed_tokens.weight", {vocabulary, width});
+  add("lm_head.weight", {vocabulary, width});
   add("model.norm.weight", {width});
   for (int64_t i = 0; i < layers; ++i) {
     const auto at_layer = cat("model.layers.", i, ".");
     for (const char* name : {"q", "k", "v", "o"})
       add(cat(at_layer, "self_attn.", name, "_proj.weight"), {width, width});
-    add(at_layer + "mlp.gate_proj.weight", {mlp, width}), add(at_layer + "mlp.up_proj.weight", {mlp, width});
+    add(at_layer + "mlp.gate_proj.weight", {mlp, width});
+    add(at_layer + "mlp.up_proj.weight", {mlp, width});
     add(at_layer + "mlp.down_proj.weight", {width, mlp});
-    add(at_layer + "input_layernorm.weight", {width}), add(at_layer + "post_attention_layernorm.weight", {width});
+    add(at_layer + "input_layernorm.weight", {width});
+    add(at_layer + "post_attention_layernorm.weight", {width});
   }
   fs::create_directories(folder);
   save_tensors(folder + "/model.safetensors", tensors, {});

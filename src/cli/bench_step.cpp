@@ -34,7 +34,9 @@ Setting setting_of(const std::string& model) {
   // The smallest explicit cross-attention that the paper's authors publish.
   Setting s{tiny_config("tiny_cross", "S"), 8, 12};
   s.config.vision = {32, 8, 1, 32, 4, 64};
-  s.config.text.layers = 2, s.config.text.width = 32, s.config.text.heads = s.config.text.kv_heads = 4;
+  s.config.text.layers = 2;
+  s.config.text.width = 32;
+  s.config.text.heads = s.config.text.kv_heads = 4;
   s.config.text.mlp = 64;
   return s;
 }
@@ -69,13 +71,14 @@ class AsrTerms {
     const int64_t skills = 15, D = options_.spectral.dim(), M = options_.spectral.angular_bins, B = batch.size();
     PrototypeTensors prototypes;
     prototypes.skill = torch::arange(skills);
-    prototypes.mean = torch::rand({skills, D}, at::kDouble),
+    prototypes.mean = torch::rand({skills, D}, at::kDouble);
     prototypes.variance = torch::rand({skills, D}, at::kDouble) + 0.1;
     prototypes.angular = torch::rand({skills, M}, at::kDouble) + 0.1;
     loss_.emplace(prototypes, options_, at::TensorOptions().dtype(at::kFloat));
     batch.functional = batch.question.clone();
     batch.posterior = torch::rand({B, skills}).softmax(1);
-    batch.reference_image = torch::randn({B, width}), batch.reference_text = torch::randn({B, width});
+    batch.reference_image = torch::randn({B, width});
+    batch.reference_text = torch::randn({B, width});
   }
   torch::Tensor added(const Batch& batch, const Output& out) const {
     const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out));
@@ -104,7 +107,8 @@ class Step {
     optimizer_ = std::make_unique<AdamW>(learnt, AdamWOptions());
     if (!with_asr) return;
     asr_.emplace(batch_, model_->width(), setting.config.vision.grid());
-    want_.tap_layers = std::min<int64_t>(4, model_->layers()), want_.pooled = true;
+    want_.tap_layers = std::min<int64_t>(4, model_->layers());
+    want_.pooled = true;
   }
   // Milliseconds of each; `processor` gets those that this process had a processor for.
   std::vector<double> run(int steps, std::vector<double>* processor = nullptr) {
@@ -158,13 +162,16 @@ double least(const std::vector<double>& times) {
 Sides take_turns(const std::string& model, int calls) {
   const int turn = 5;
   Step plain(model), regularised(model, /*with_asr=*/true);
-  plain.run(3), regularised.run(3);  // warm-up
+  plain.run(3);
+  regularised.run(3);  // warm-up
   Sides out;
   while (static_cast<int>(out.plain.size()) < calls) {
     std::vector<double> busy_a, busy_b;
     const auto a = plain.run(turn, &busy_a), b = regularised.run(turn, &busy_b);
-    out.plain.insert(out.plain.end(), a.begin(), a.end()), out.asr.insert(out.asr.end(), b.begin(), b.end());
-    out.ratio.push_back(least(b) / least(a)), out.processor.push_back(least(busy_b) / least(busy_a));
+    out.plain.insert(out.plain.end(), a.begin(), a.end());
+    out.asr.insert(out.asr.end(), b.begin(), b.end());
+    out.ratio.push_back(least(b) / least(a));
+    out.processor.push_back(least(busy_b) / least(busy_a));
   }
   return out;
 }

@@ -156,7 +156,8 @@ void check_model(Examined& e) {
   if (e.arguments.assume && name.find('/') != std::string::npos && !path_exists(name)) {
     const auto assume = [&] {
       auto published = published_model(name);
-      e.shape = published.shape, e.processor = std::move(published.processor);
+      e.shape = published.shape;
+      e.processor = std::move(published.processor);
       return cat(name, " is not there: published sizes, ", number(e.shape->weights() / 1e9, 2),
                  " billion weights of 2 bytes");
     };
@@ -209,8 +210,10 @@ std::vector<DoctorArguments> settings_of(const DoctorArguments& all) {
   const auto is_setting = [](const std::string& path) {
     bool stream = false, method = false;
     try {
-      for (const auto& a : parse_yaml_options(read_file(path, 1 << 20), path))
-        stream = stream || a.key == "stream.name", method = method || a.key == "method";
+      for (const auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) {
+        stream = stream || a.key == "stream.name";
+        method = method || a.key == "method";
+      }
     } catch (const Error&) {  // check_configuration says it
     }
     return stream && method;
@@ -221,7 +224,8 @@ std::vector<DoctorArguments> settings_of(const DoctorArguments& all) {
   std::vector<DoctorArguments> out;
   for (size_t chosen = 0; chosen < own.size(); ++chosen) {
     if (!own[chosen]) continue;
-    out.push_back(all), out.back().configs.clear();
+    out.push_back(all);
+    out.back().configs.clear();
     for (size_t i = 0; i < own.size(); ++i)
       if (i == chosen || !own[i]) out.back().configs.push_back(all.configs[i]);
   }
@@ -252,7 +256,10 @@ void run(const DoctorArguments& arguments, const Common& common) {
 }
 
 std::string image_count(const std::string& text, int64_t& images) {
-  if (text == "all") return images = -1, std::string();
+  if (text == "all") {
+    images = -1;
+    return std::string();
+  }
   const bool good = parse_int(text, images) && images >= 0;
   return good ? std::string() : cat("'", printable(text), "' is no number of pictures; give one, or all");
 }

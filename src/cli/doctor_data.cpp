@@ -34,12 +34,16 @@ void assume_stream(Examined& e) {
     const auto sizes = published_sizes(run.stream.name, run.stream.path);
     Workload work;
     for (const auto& task : sizes.tasks) work.tasks.push_back({task.name, task.train, task.scored, 0});
-    work.text_tokens = sizes.text_tokens, work.new_tokens = sizes.new_tokens;
+    work.text_tokens = sizes.text_tokens;
+    work.new_tokens = sizes.new_tokens;
     work.answer_tokens = sizes.new_tokens / 2;
     int64_t height = sizes.height, width = sizes.width;
     if (run.recipe == Recipe::asr_paper) {  // the longer side at most 512
       const int64_t longer = std::max(height, width);
-      if (longer > 512) height = height * 512 / longer, width = width * 512 / longer;
+      if (longer > 512) {
+        height = height * 512 / longer;
+        width = width * 512 / longer;
+      }
     }
     work.picture_bytes = static_cast<double>(sizes.height * sizes.width * 3);
     if (e.shape) work.picture = picture_tokens(*e.shape, e.processor.get(), height, width);
@@ -175,17 +179,24 @@ class Looker {
     if (!e_.shape || s.height <= 0) return {};
     int64_t height = s.height, width = s.width;
     const int64_t longer = std::max(height, width);
-    if (paper_ && longer > 512)
-      height = std::max<int64_t>(1, height * 512 / longer), width = std::max<int64_t>(1, width * 512 / longer);
+    if (paper_ && longer > 512) {
+      height = std::max<int64_t>(1, height * 512 / longer);
+      width = std::max<int64_t>(1, width * 512 / longer);
+    }
     return picture_tokens(*e_.shape, e_.processor.get(), height, width);
   }
   void count_picture(const StreamSample& s, const PictureTokens& seen, double seconds) {
-    ++found_.pictures, found_.pixels += static_cast<double>(s.height * s.width), found_.seconds += seconds;
-    found_.visual += seen.visual, found_.positions += seen.positions, found_.together += seen.together;
+    ++found_.pictures;
+    found_.pixels += static_cast<double>(s.height * s.width);
+    found_.seconds += seconds;
+    found_.visual += seen.visual;
+    found_.positions += seen.positions;
+    found_.together += seen.together;
   }
   void count_tokens(const std::vector<Token>& question, const std::vector<Token>& answer) {
     const auto asked = static_cast<int64_t>(question.size()), said = static_cast<int64_t>(answer.size());
-    ++found_.tokenised, found_.question_tokens += static_cast<double>(asked);
+    ++found_.tokenised;
+    found_.question_tokens += static_cast<double>(asked);
     found_.answer_tokens += static_cast<double>(said);
     found_.longest_question = std::max(found_.longest_question, asked);
     found_.longest_answer = std::max(found_.longest_answer, said);
@@ -196,7 +207,10 @@ class Looker {
     found_.expressible += known && said < limit_;
   }
   void note(int64_t row, const std::string& problem) {  // the first by number, whichever thread met it
-    if (found_.first_bad < 0 || row < found_.first_bad) found_.first_bad = row, found_.problem = problem;
+    if (found_.first_bad < 0 || row < found_.first_bad) {
+      found_.first_bad = row;
+      found_.problem = problem;
+    }
     ++found_.bad;
   }
 
@@ -237,7 +251,10 @@ void judge_task(Examined& e, size_t task, const Found& train, const Found& score
   if (const int64_t empty = train.empty + scored.empty)
     return e.table.add(name, Verdict::failure, cat(empty, " rows have no question or no answer"));
   auto verdict = Verdict::ok;
-  const auto warn = [&](const std::string& text) { verdict = Verdict::warning, detail += "; " + text; };
+  const auto warn = [&](const std::string& text) {
+    verdict = Verdict::warning;
+    detail += "; " + text;
+  };
   if (const auto both = common_entries(train.ids, scored.ids))
     warn(cat(both, " ids stand in train and in the scored split"));
   if (scored.tokenised && scored.expressible < scored.tokenised)
@@ -257,10 +274,16 @@ struct Sums {
   double texts = 0, question = 0, answer = 0, longest = 0, pictures = 0, visual = 0, positions = 0, together = 0;
   double pixels = 0, seconds = 0;
   void add(const Found& f) {
-    texts += static_cast<double>(f.tokenised), question += f.question_tokens, answer += f.answer_tokens;
+    texts += static_cast<double>(f.tokenised);
+    question += f.question_tokens;
+    answer += f.answer_tokens;
     longest = std::max(longest, static_cast<double>(f.longest_answer));
-    pictures += static_cast<double>(f.pictures), visual += f.visual, positions += f.positions, together += f.together;
-    pixels += f.pixels, seconds += f.seconds;
+    pictures += static_cast<double>(f.pictures);
+    visual += f.visual;
+    positions += f.positions;
+    together += f.together;
+    pixels += f.pixels;
+    seconds += f.seconds;
   }
 };
 
@@ -269,8 +292,10 @@ void finish_workload(Examined& e, const Sums& sums) {
   const bool own = e.shape && e.shape->built_in();
   if (sums.texts > 0) {
     const double question = sums.question / sums.texts, answer = sums.answer / sums.texts;
-    work.question_tokens = question, work.answer_tokens = answer + 1;
-    work.text_tokens = question + answer + (own ? 2 : kTemplate), work.new_tokens = sums.longest + 1;
+    work.question_tokens = question;
+    work.answer_tokens = answer + 1;
+    work.text_tokens = question + answer + (own ? 2 : kTemplate);
+    work.new_tokens = sums.longest + 1;
   }
   if (sums.pictures > 0) {
     work.picture = {sums.visual / sums.pictures, sums.positions / sums.pictures, sums.together / sums.pictures};
@@ -301,7 +326,8 @@ void check_tasks(Examined& e) {
     };
     const auto train = look(DataSplit::train, "train"), scored = look(e.config->run.scored_split(), "scored");
     judge_task(e, task, train, scored);
-    sums.add(train), sums.add(scored);
+    sums.add(train);
+    sums.add(scored);
     e.work->tasks.push_back(
         {t.name, train.rows, scored.rows, t.novel ? e.stream->size(task, DataSplit::novel) : int64_t(0)});
   }

@@ -30,7 +30,10 @@ Machine machine_of(const Examined& e) {
   const auto& a = e.arguments;
   Machine out = e.config->run.device == "cuda" ? gpu_named(a.gpu) : measure_cpu(*e.shape);
   if (!out.gpu) out.memory = available_memory();
-  if (a.tflops > 0) out.flops = a.tflops * 1e12, out.assumption = cat(a.tflops, " TFLOP/s as given by --tflops");
+  if (a.tflops > 0) {
+    out.flops = a.tflops * 1e12;
+    out.assumption = cat(a.tflops, " TFLOP/s as given by --tflops");
+  }
   if (a.gpu_memory > 0) out.memory = a.gpu_memory * 1e9;
   out.processes = a.processes;
   return out;

@@ -46,12 +46,14 @@ struct SpectraFile {
 SpectraFile from_memory(const std::string& path, double floor) {
   const PrototypeMemory memory = load_memory(path);
   SpectraFile out;
-  out.path = path, out.options = memory.options;
+  out.path = path;
+  out.options = memory.options;
   out.floor = floor >= 0 ? floor : memory.options.spectral.covariance_floor;
   for (const auto& p : memory.prototypes) {
     SkillSpectra s;
     s.radial.assign(p.mean.begin(), p.mean.begin() + memory.options.spectral.radial_bins);
-    s.law = {p.mean, p.variance}, s.angular = p.angular;
+    s.law = {p.mean, p.variance};
+    s.angular = p.angular;
     out.names[p.skill] = memory.name_of(p.skill);
     out.stored[p.skill] = std::move(s);
   }
@@ -60,7 +62,8 @@ SpectraFile from_memory(const std::string& path, double floor) {
 
 SpectraFile from_analysis(const Safetensors& file, double floor) {
   SpectraFile out;
-  out.path = file.path, out.analysis = read_analysis_file(file);
+  out.path = file.path;
+  out.analysis = read_analysis_file(file);
   if (!out.analysis->options.empty())
     out.options = resolve_options(
         "sound", manifest_assignments(metadata_json(file, "options"), file.path + " (metadata 'options')"));
@@ -120,9 +123,12 @@ SkillSpectra spectra_of(const SpectraFile& file, int64_t skill, const std::optio
   if (file.analysis) {
     auto moments = file.analysis->moments(skill, *tasks);
     out.law = {std::move(moments.mean), std::move(moments.variance)};
-    out.radial = std::move(moments.radial), out.angular = std::move(moments.angular);
+    out.radial = std::move(moments.radial);
+    out.angular = std::move(moments.angular);
     out.embedding = std::move(moments.embedding);
-    out.accuracy = moments.accuracy, out.entropy = moments.entropy, out.count = moments.count;
+    out.accuracy = moments.accuracy;
+    out.entropy = moments.entropy;
+    out.count = moments.count;
     const auto& samples = file.analysis->samples;
     for (size_t i = 0; i < samples.descriptor.size(); ++i)
       if (samples.skill[i] == skill && tasks->count(file.analysis->task_names[static_cast<size_t>(samples.task[i])]))
@@ -204,8 +210,12 @@ void run(const Arguments& arguments, const Common& common) {
     const auto tasks = common_tasks({&a, &b, &stored}, key);
     const auto old = spectra_of(a, key, tasks), now = spectra_of(b, key, tasks), kept = spectra_of(stored, key, tasks);
     json entry = compare(old, now, kept, arguments.eta, arguments.rho0);
-    entry["skill"] = key, entry["name"] = named;
-    if (old.count > 0) entry["tasks"] = *tasks, entry["samples"] = old.count;
+    entry["skill"] = key;
+    entry["name"] = named;
+    if (old.count > 0) {
+      entry["tasks"] = *tasks;
+      entry["samples"] = old.count;
+    }
     const auto& error = entry["memory_error"];
     rows.push_back({printable(named), old.count > 0 ? std::to_string(old.count) : "", shown(entry["l2"]),
                     shown(entry["jsd"]), shown(entry["high_frequency_loss"]), shown(entry["w2"]), shown(error["a"]),

@@ -99,10 +99,14 @@ void run(const Arguments& arguments, const Common& common) {
     const at::AutoGradMode record(arguments.grad);
     const auto seen = model->inspect(batch, Pass{}, layers, rows_of(*model, batch, all));
     const auto logits = model->language().logits(seen.hidden);
-    add("logits", logits), add("last_hidden", seen.hidden);
+    add("logits", logits);
+    add("last_hidden", seen.hidden);
     if (seen.features.defined()) add("image_features", seen.features);
     for (size_t i = 0; i < layers.size(); ++i) add(cat("attn.", layers[i]), seen.taps.layers[i]);
-    if (!layers.empty()) add("attn_rows", seen.rows), add("attn_cols", seen.columns);
+    if (!layers.empty()) {
+      add("attn_rows", seen.rows);
+      add("attn_cols", seen.columns);
+    }
     const bool labelled = batch.labels.narrow(1, 1, batch.labels.size(1) - 1).ge(0).any().item<bool>();
     check(labelled || !arguments.grad, arguments.input, ": --grad needs in.labels");
     if (labelled) {

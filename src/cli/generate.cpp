@@ -28,7 +28,8 @@ std::vector<int64_t> parse_ids(const std::string& text) {
     if (part.empty()) continue;
     int64_t id = 0;
     check(parse_int(part, id) && id >= 0, "--prompt-ids: '", printable(part), "' is no token number");
-    out.push_back(id), part.clear();
+    out.push_back(id);
+    part.clear();
   }
   check(!out.empty(), "--prompt-ids: no token number is given");
   return out;

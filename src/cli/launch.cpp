@@ -46,10 +46,14 @@ struct Forwarding {
   Forwarding() {
     struct sigaction action = {};
     action.sa_handler = note_signal;
-    sigaction(SIGINT, &action, &old_int), sigaction(SIGTERM, &action, &old_term), sigaction(SIGHUP, &action, &old_hup);
+    sigaction(SIGINT, &action, &old_int);
+    sigaction(SIGTERM, &action, &old_term);
+    sigaction(SIGHUP, &action, &old_hup);
   }
   ~Forwarding() {
-    sigaction(SIGINT, &old_int, nullptr), sigaction(SIGTERM, &old_term, nullptr), sigaction(SIGHUP, &old_hup, nullptr);
+    sigaction(SIGINT, &old_int, nullptr);
+    sigaction(SIGTERM, &old_term, nullptr);
+    sigaction(SIGHUP, &old_hup, nullptr);
   }
   struct sigaction old_int = {}, old_term = {}, old_hup = {};
 };
@@ -135,8 +139,12 @@ Copy start_copy(int64_t rank, int64_t processes, uint16_t port) {
   auto arguments = own_arguments(), environment = environment_of(rank, processes, port);
   const int error =
       posix_spawn(&copy.pid, "/proc/self/exe", &files, &how, pointers(arguments).data(), pointers(environment).data());
-  posix_spawnattr_destroy(&how), posix_spawn_file_actions_destroy(&files);
-  if (rank > 0) close(ends[1]), copy.messages = ends[0];
+  posix_spawnattr_destroy(&how);
+  posix_spawn_file_actions_destroy(&files);
+  if (rank > 0) {
+    close(ends[1]);
+    copy.messages = ends[0];
+  }
   if (error != 0) fail_system("process ", rank, " cannot be started: ", std::strerror(error));
   return copy;
 }
@@ -216,13 +224,20 @@ class Copies {
       if (copy.ended || waitpid(copy.pid, &copy.status, WNOHANG) != copy.pid) continue;
       copy.ended = true;
       copy.listen();
-      if (!copy.well() && first_bad_ < 0) first_bad_ = static_cast<int64_t>(rank), bad_since_ = Clock::now();
+      if (!copy.well() && first_bad_ < 0) {
+        first_bad_ = static_cast<int64_t>(rank);
+        bad_since_ = Clock::now();
+      }
     }
   }
 
   void send(int number, bool by_us) {
-    for (auto& copy : copies_)
-      if (!copy.ended && copy.pid > 0) kill(copy.pid, number), copy.ended_by_us = copy.ended_by_us || by_us;
+    for (auto& copy : copies_) {
+      if (!copy.ended && copy.pid > 0) {
+        kill(copy.pid, number);
+        copy.ended_by_us = copy.ended_by_us || by_us;
+      }
+    }
   }
   void end_rest() { send(SIGKILL, true); }
 

@@ -36,7 +36,8 @@ struct Data {
 // The training questions of a prepared stream or of a user's own.
 Questions stream_questions(const std::string& folder) {
   StreamOptions options;
-  options.name = "manifest", options.path = folder;
+  options.name = "manifest";
+  options.path = folder;
   const auto stream = make_stream(options);
   Questions out;
   for (size_t task = 0; task < stream->tasks().size(); ++task)
@@ -90,7 +91,10 @@ ParserOptions resolve(const Arguments& a) {
   table.add("parser", options);
   for (const auto& text : a.sets) table.set(parse_assignment(text, "--set"));
   check(a.steps == 0 || a.epochs == 0, "--steps and --epochs exclude each other");
-  if (a.steps > 0) options.steps = a.steps, options.epochs = 0;
+  if (a.steps > 0) {
+    options.steps = a.steps;
+    options.epochs = 0;
+  }
   if (a.epochs > 0) options.epochs = a.epochs;
   return options;
 }
@@ -203,7 +207,9 @@ void train(const Arguments& a, const Common& common) {
   const auto fresh = a.sources.empty() ? fresh_questions(data) : Questions{};  // of sources all are
   if (common.json) {
     json result = to_json(report);
-    result["parser"] = a.file, result["temperature"] = parser.temperature, result["training"] = notes;
+    result["parser"] = a.file;
+    result["temperature"] = parser.temperature;
+    result["training"] = notes;
     if (!fresh.empty()) result["unseen"] = to_json(evaluate_parser(parser, fresh));
     return print_json(result);
   }
@@ -232,7 +238,8 @@ json evaluate_one(const std::string& file, const Questions& questions, ParserRep
   const auto parser = SkillParser::load(file);
   report = evaluate_parser(parser, questions);
   json result = to_json(report);
-  result["parser"] = file, result["temperature"] = parser.temperature;
+  result["parser"] = file;
+  result["temperature"] = parser.temperature;
   return result;
 }
 

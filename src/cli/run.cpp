@@ -15,8 +15,8 @@
 #include "cli/launch.h"
 #include "cli/summary.h"
 #include "cli/version.h"
-#include "tensor/runtime.h"
 #include "parallel/data_parallel.h"
+#include "tensor/runtime.h"
 #include "train/runner.h"
 
 namespace asr {
@@ -35,7 +35,8 @@ struct Together {
 
   void join(const Arguments& arguments, const RunOptions& run, RunRequest& request) {
     if (!place) return;
-    place->connect_timeout = arguments.connect_timeout, place->peer_timeout = arguments.peer_timeout;
+    place->connect_timeout = arguments.connect_timeout;
+    place->peer_timeout = arguments.peer_timeout;
     end_with_launcher();
     set_compute_threads(std::max(1, runtime_info().threads / static_cast<int>(place->local_size)));
     if (place->rank > 0) set_log_level("off");

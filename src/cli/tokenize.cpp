@@ -71,7 +71,9 @@ void add_tokenize_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand(
       "tokenize", "lines of text on standard input to lines of token ids; \\n and \\\\ mean newline and backslash");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("--model", arguments->model, "folder with tokenizer.json, tokenizer.model or vocab.json and merges.txt")
+  command
+      ->add_option("--model", arguments->model,
+                   "folder with tokenizer.json, tokenizer.model or vocab.json and merges.txt")
       ->required()
       ->type_name("DIR");
   command->add_flag("--decode", arguments->decode, "lines of token ids to lines of text");

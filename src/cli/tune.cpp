@@ -50,7 +50,8 @@ Axis parse_axis(const std::string& text) {
     check(!value.empty(), "--grid ", printable(text), ": a value is empty");
     check(std::find(out.values.begin(), out.values.end(), value) == out.values.end(), "--grid ", printable(text),
           ": the value ", printable(value), " stands twice");
-    out.values.push_back(value), value.clear();
+    out.values.push_back(value);
+    value.clear();
   }
   return out;
 }
@@ -175,8 +176,12 @@ std::string edge_note(const std::vector<Axis>& axes, const std::vector<Assignmen
   for (size_t i = 0; i < axes.size(); ++i) {
     double low = INFINITY, high = -INFINITY, at = 0, value = 0;
     bool numbers = axes[i].values.size() > 1 && parse_double(chosen[i].value, at);
-    for (const auto& text : axes[i].values)
-      if ((numbers = numbers && parse_double(text, value))) low = std::min(low, value), high = std::max(high, value);
+    for (const auto& text : axes[i].values) {
+      if ((numbers = numbers && parse_double(text, value))) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+      }
+    }
     if (numbers && (at == low || at == high))
       out += cat(axes[i].key, "=", chosen[i].value, " is the ", at == low ? "smallest" : "largest",
                  " of its grid; a wider one may do better\n");

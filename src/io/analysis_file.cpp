@@ -120,10 +120,14 @@ void read_rows(const Safetensors& file, AnalysisFile& out) {
     check(!tasked || count[i] > 0, file.path, ": row ", i, " of 'count' is 0; a row without samples says nothing");
     AnalysisRow row{skill[i], task[i], {}};
     auto& m = row.moments;
-    m.count = count[i], m.scored = scored[i];
+    m.count = count[i];
+    m.scored = scored[i];
     if (!accuracy.empty()) m.accuracy = accuracy[i];
     if (!entropy.empty()) m.entropy = entropy[i];
-    m.mean = mean.row(at), m.variance = variance.row(at), m.radial = radial.row(at), m.angular = angular.row(at);
+    m.mean = mean.row(at);
+    m.variance = variance.row(at);
+    m.radial = radial.row(at);
+    m.angular = angular.row(at);
     if (!embedding.shape.empty()) m.embedding = embedding.row(at);
     out.rows.push_back(std::move(row));
   }
@@ -182,7 +186,10 @@ SpectraMoments pool_moments(const std::vector<const SpectraMoments*>& parts) {
   check(!parts.empty(), "no moments to pool");
   if (parts.size() == 1) return *parts[0];
   SpectraMoments out;
-  for (const auto* part : parts) out.count += part->count, out.scored += part->scored;
+  for (const auto* part : parts) {
+    out.count += part->count;
+    out.scored += part->scored;
+  }
   check(out.count > 0, "moments without counts cannot be pooled");
   out.entropy = 0;
   if (out.scored > 0) out.accuracy = 0;

@@ -56,7 +56,8 @@ bool CharacterSource::line(std::string& out, size_t limit) {
   out.clear();
   if (at_end()) return false;
   if (newline_) ++line_;
-  column_ = 0, newline_ = true;  // the next line is a new one, whether this ends in a line feed or in the file
+  column_ = 0;
+  newline_ = true;  // the next line is a new one, whether this ends in a line feed or in the file
   while (!at_end()) {
     const char* begin = buffer_.data() + at_;
     const void* found = std::memchr(begin, '\n', end_ - at_);

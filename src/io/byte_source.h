@@ -32,7 +32,10 @@ class CharacterSource {
   bool at_end() const { return at_ == end_; }
   char peek() const { return buffer_[at_]; }
   void next() {
-    if (newline_) ++line_, column_ = 0;
+    if (newline_) {
+      ++line_;
+      column_ = 0;
+    }
     newline_ = buffer_[at_] == '\n';
     ++column_;
     if (++at_ == end_) fill();
@@ -47,7 +50,10 @@ class CharacterSource {
   void skip_mark();  // a byte-order mark, at the very beginning
 
  private:
-  void fill() { at_ = 0, end_ = bytes_.read(buffer_.data(), buffer_.size()); }
+  void fill() {
+    at_ = 0;
+    end_ = bytes_.read(buffer_.data(), buffer_.size());
+  }
 
   ByteSource& bytes_;
   std::vector<char> buffer_;

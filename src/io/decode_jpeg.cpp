@@ -148,7 +148,8 @@ DecodedImage decode_jpeg(ByteSpan bytes, const std::string& path, const ImageLim
   };
   must(read_header(reader, bytes));
   DecodedImage out;
-  out.image.height = reader.jpeg.image_height, out.image.width = reader.jpeg.image_width;
+  out.image.height = reader.jpeg.image_height;
+  out.image.width = reader.jpeg.image_width;
   check_dimensions(out.image.height, out.image.width, path, limits);
   const int channels = reader.jpeg.num_components;
   check(channels == 1 || channels == 3 || channels == 4, path, ": a JPEG of ", channels,

@@ -69,7 +69,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
   const int reason = errno;
   if (data == MAP_FAILED && reason == ENOMEM) fail_system(path, ": cannot be mapped: ", std::strerror(reason));
   check(data != MAP_FAILED, path, ": cannot be mapped: ", std::strerror(reason));
-  file->data_ = static_cast<const uint8_t*>(data), file->size_ = size;
+  file->data_ = static_cast<const uint8_t*>(data);
+  file->size_ = size;
   register_mapped(file.get());
   return file;
 }

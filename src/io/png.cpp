@@ -13,7 +13,8 @@ std::string encode_png(const uint8_t* rgb, int width, int height) {
         " cannot be written");
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(width), image.height = static_cast<png_uint_32>(height);
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
   image.format = PNG_FORMAT_RGB;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string out(size, '\0');

@@ -92,7 +92,9 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
       level_ = Level::member_array;
       return true;
     }
-    mark(), record_ = std::move(start), stack_.push_back(&record_);
+    mark();
+    record_ = std::move(start);
+    stack_.push_back(&record_);
     return true;
   }
   bool close() {
@@ -108,7 +110,9 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
     if (inside()) {
       put(std::move(v));
     } else {
-      mark(), record_ = std::move(v), finish();
+      mark();
+      record_ = std::move(v);
+      finish();
     }
     return true;
   }
@@ -118,7 +122,10 @@ class RecordBuilder final : public nlohmann::json_sax<json> {
     parent.push_back(std::move(v));
     return &parent.back();
   }
-  void mark() { line_ = source_.line(), column_ = source_.column(); }
+  void mark() {
+    line_ = source_.line();
+    column_ = source_.column();
+  }
   void finish() {
     const bool in_map = level_ == Level::object;
     const bool keyed = in_map || level_ == Level::member_array;
@@ -174,30 +181,38 @@ void read_json_lines(Lines& lines) {
 
 // One row, which may go over several lines; false at the end. `why` is set when the row cannot be read.
 bool read_csv_row(CharacterSource& source, std::vector<std::string>& fields, size_t& first_line, std::string& why) {
-  fields.assign(1, ""), why.clear();
+  fields.assign(1, "");
+  why.clear();
   if (source.at_end()) return false;
   bool quoted = false, was_quoted = false, begun = false;
   while (!source.at_end()) {
     const char c = source.peek();
     source.next();
-    if (!begun) first_line = source.line(), begun = true;
+    if (!begun) {
+      first_line = source.line();
+      begun = true;
+    }
     if (fields.back().size() > kLongestField)
       fail(source.bytes().path(), ":", first_line, ": field ", fields.size(), " is longer than ", kLongestField,
            " bytes", quoted ? "; is a closing quote missing?" : "");
     auto& field = fields.back();
     if (quoted) {
-      if (c == '"' && !source.at_end() && source.peek() == '"')
-        field += '"', source.next();
-      else if (c == '"')
-        quoted = false, was_quoted = true;
-      else
+      if (c == '"' && !source.at_end() && source.peek() == '"') {
+        field += '"';
+        source.next();
+      } else if (c == '"') {
+        quoted = false;
+        was_quoted = true;
+      } else {
         field += c;
+      }
     } else if (c == '\n') {
       break;
     } else if (c == ',') {
       if (fields.size() == kMostColumns)
         fail(source.bytes().path(), ":", first_line, ": has more than ", kMostColumns, " columns");
-      fields.emplace_back(), was_quoted = false;
+      fields.emplace_back();
+      was_quoted = false;
     } else if (c == '"' && field.empty() && !was_quoted) {
       quoted = true;
     } else if (c != '\r' || (!source.at_end() && source.peek() != '\n')) {

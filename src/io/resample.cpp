@@ -89,7 +89,8 @@ Taps make_taps(const Axis& axis, int64_t begin, int64_t count) {
     const int64_t first = axis.weights(i, row);
     for (double weight : row) largest = std::max(largest, weight);
     if (i < begin || i >= begin + count) continue;
-    taps.first.push_back(first), taps.count.push_back(static_cast<int64_t>(row.size()));
+    taps.first.push_back(first);
+    taps.count.push_back(static_cast<int64_t>(row.size()));
     std::copy(row.begin(), row.end(), exact.begin() + (i - begin) * static_cast<int64_t>(taps.stride));
   }
   taps.precision = choose_precision(largest);

@@ -132,7 +132,9 @@ bool HeaderReader::key(string_t& name) {
     if (in_metadata_ && metadata_seen_) refuse_twice(name_);
     metadata_seen_ = metadata_seen_ || in_metadata_;
     has_dtype_ = has_shape_ = has_offsets_ = false;
-    part_ = Part::none, shape_.clear(), offsets_.clear();
+    part_ = Part::none;
+    shape_.clear();
+    offsets_.clear();
   } else if (in_metadata_) {
     if (out_.metadata.count(name)) refuse_twice(name);
     metadata_key_ = std::move(name);

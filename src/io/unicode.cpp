@@ -127,11 +127,17 @@ void append_utf8(std::string& out, uint32_t code) {
   if (code < 0x80) {
     put(code);
   } else if (code < 0x800) {
-    put(0xC0 | code >> 6), put(0x80 | (code & 0x3F));
+    put(0xC0 | code >> 6);
+    put(0x80 | (code & 0x3F));
   } else if (code < 0x10000) {
-    put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+    put(0xE0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
   } else {
-    put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+    put(0xF0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3F));
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
   }
 }
 
@@ -190,10 +196,12 @@ Characters nfc(const Characters& text) {
       out[starter] = {code, std::min(out[starter].begin, c.begin), std::max(out[starter].end, c.end)};
       continue;
     }
-    if (klass == 0)
-      starter = out.size(), last_class = -1;
-    else
+    if (klass == 0) {
+      starter = out.size();
+      last_class = -1;
+    } else {
       last_class = klass;
+    }
     out.push_back(c);
   }
   return out;

@@ -95,7 +95,9 @@ class Video {
     check(std::filesystem::is_regular_file(path, error), path, ": there is no such video");
     open_container();
     open_decoder();
-    packet_.reset(av_packet_alloc()), frame_.reset(av_frame_alloc()), shown_.reset(av_frame_alloc());
+    packet_.reset(av_packet_alloc());
+    frame_.reset(av_frame_alloc());
+    shown_.reset(av_frame_alloc());
     check(packet_ && frame_ && shown_, path_, ": no memory for its frames");
   }
 
@@ -163,7 +165,8 @@ class Video {
     const int index = av_find_best_stream(input_.get(), AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
     check(index != AVERROR_DECODER_NOT_FOUND, path_, ": FFmpeg's libraries here have no decoder for its pictures");
     check(index >= 0, path_, ": holds no pictures, only sound or data");
-    stream_ = input_->streams[index], unit_ = av_q2d(stream_->time_base);
+    stream_ = input_->streams[index];
+    unit_ = av_q2d(stream_->time_base);
     start_ = stream_->start_time == AV_NOPTS_VALUE ? 0 : static_cast<double>(stream_->start_time) * unit_;
     for (unsigned i = 0; i < input_->nb_streams; ++i)
       if (static_cast<int>(i) != index) input_->streams[i]->discard = AVDISCARD_ALL;
@@ -185,7 +188,9 @@ class Video {
       if (av_seek_frame(input_.get(), stream_->index, target, AVSEEK_FLAG_BACKWARD) < 0 && ended_)
         av_seek_frame(input_.get(), stream_->index, 0, AVSEEK_FLAG_BACKWARD | AVSEEK_FLAG_ANY);
     avcodec_flush_buffers(decoder_.get());
-    begun_ = true, pending_ = any_ = ended_ = draining_ = false, next_time_ = 0;
+    begun_ = true;
+    pending_ = any_ = ended_ = draining_ = false;
+    next_time_ = 0;
   }
 
   // Makes the pending frame the one shown, and decodes the one after it; false at the end.
@@ -194,15 +199,23 @@ class Video {
     if (pending_) {
       av_frame_unref(shown_.get());
       av_frame_move_ref(shown_.get(), frame_.get());
-      shown_time_ = next_time_, any_ = true, pending_ = false;
+      shown_time_ = next_time_;
+      any_ = true;
+      pending_ = false;
     }
     for (;;) {
       check_time();
       const int code = avcodec_receive_frame(decoder_.get(), frame_.get());
       if (code == 0) break;
-      if (code == AVERROR_EOF) return ended_ = true, false;
+      if (code == AVERROR_EOF) {
+        ended_ = true;
+        return false;
+      }
       if (code != AVERROR(EAGAIN)) damaged_ = true;
-      if (draining_ && code != AVERROR(EAGAIN)) return ended_ = true, false;
+      if (draining_ && code != AVERROR(EAGAIN)) {
+        ended_ = true;
+        return false;
+      }
       feed();
     }
     const int64_t stamp = frame_->best_effort_timestamp;
@@ -212,7 +225,8 @@ class Video {
     if (!any_) {  // the first frame is shown until the second
       av_frame_unref(shown_.get());
       av_frame_ref(shown_.get(), frame_.get());
-      shown_time_ = next_time_, any_ = true;
+      shown_time_ = next_time_;
+      any_ = true;
     }
     return true;
   }

@@ -26,14 +26,16 @@ std::vector<Word> split(const std::string& text) {
   bool glued = false;
   for (size_t i = 0; i < text.size();) {
     if (is_space(text[i])) {
-      glued = false, ++i;
+      glued = false;
+      ++i;
       continue;
     }
     size_t end = i + 1;
     if (is_word_character(text[i]))
       while (end < text.size() && is_word_character(text[end])) ++end;
     out.push_back({i, end, glued});
-    glued = true, i = end;
+    glued = true;
+    i = end;
   }
   return out;
 }

@@ -117,7 +117,9 @@ WordNet::WordNet(const std::string& folder) {
   };
   for (size_t i = 0; i < 4; ++i) {
     const std::string name = kNames[i];
-    index_[i] = open("index." + name), data_[i] = open("data." + name), exceptions_[i] = open(name + ".exc");
+    index_[i] = open("index." + name);
+    data_[i] = open("data." + name);
+    exceptions_[i] = open(name + ".exc");
   }
   const std::string counts = where + "/cntlist.rev";
   if (access(counts.c_str(), R_OK) == 0) counts_ = open("cntlist.rev");

@@ -15,8 +15,12 @@ struct Counts {
   double guessed[kLongestNgram] = {}, right[kLongestNgram] = {}, length = 0, reference_length = 0;
 
   void add(const Counts& other) {
-    for (int k = 0; k < kLongestNgram; ++k) guessed[k] += other.guessed[k], right[k] += other.right[k];
-    length += other.length, reference_length += other.reference_length;
+    for (int k = 0; k < kLongestNgram; ++k) {
+      guessed[k] += other.guessed[k];
+      right[k] += other.right[k];
+    }
+    length += other.length;
+    reference_length += other.reference_length;
   }
 
   std::array<double, kLongestNgram> scores() const {

@@ -11,8 +11,12 @@ MetricResult evaluate_caption7(const std::vector<Answered>& samples) {
              cider = cider_of(captions);
   MetricResult out;
   double sum = 0;
-  for (const auto* part : {&bleu, &meteor, &rouge, &cider})
-    for (const auto& [name, value] : part->components) out.components[name] = value, sum += value;
+  for (const auto* part : {&bleu, &meteor, &rouge, &cider}) {
+    for (const auto& [name, value] : part->components) {
+      out.components[name] = value;
+      sum += value;
+    }
+  }
   out.score = 100 * sum / 7;
   for (size_t i = 0; i < samples.size(); ++i)
     out.per_sample.push_back(

@@ -61,8 +61,12 @@ bool joins(const std::string& s, size_t i) {
 void add_word(Tokens& out, const std::string& word) {
   static const char* const fused[][2] = {{"can", "not"}, {"gon", "na"}, {"got", "ta"},
                                          {"wan", "na"},  {"gim", "me"}, {"lem", "me"}};
-  for (const auto& pair : fused)
-    if (word == std::string(pair[0]) + pair[1]) return out.push_back(pair[0]), out.push_back(pair[1]);
+  for (const auto& pair : fused) {
+    if (word == std::string(pair[0]) + pair[1]) {
+      out.push_back(pair[0]);
+      return out.push_back(pair[1]);
+    }
+  }
   for (const char* ending : {"n't", "'s", "'m", "'d", "'ll", "'re", "'ve"})
     if (has_ending(word, ending)) {
       out.push_back(word.substr(0, word.size() - std::strlen(ending)));
@@ -132,7 +136,10 @@ std::vector<std::string> caption_tokens(const std::string& text) {
     }
     size_t end = end_of_word(s, i);
     std::string word = s.substr(i, end - i);
-    if (end < s.size() && s[end] == '.' && (is_abbreviation(word) || is_initials(word))) word += '.', ++end;
+    if (end < s.size() && s[end] == '.' && (is_abbreviation(word) || is_initials(word))) {
+      word += '.';
+      ++end;
+    }
     add_word(out, word);
     i = end;
   }

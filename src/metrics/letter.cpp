@@ -23,7 +23,8 @@ std::string first_single_character(const std::string& text) {
       continue;
     }
     if (length == 1) return word;
-    word.clear(), length = 0;
+    word.clear();
+    length = 0;
   }
   return length == 1 ? word : "";
 }

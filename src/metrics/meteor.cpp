@@ -70,7 +70,10 @@ class Lexicon {
 // One side of a comparison: its length and its matches, function words weighing 1 - delta, content words delta.
 struct Side {
   double length = 0, matched = 0, words = 0;
-  void count(bool function) { length += function ? 1 - kDelta : kDelta, words += 1; }
+  void count(bool function) {
+    length += function ? 1 - kDelta : kDelta;
+    words += 1;
+  }
   void match(double weight, bool function) { matched += weight * (function ? 1 - kDelta : kDelta); }
 };
 
@@ -80,8 +83,13 @@ struct Stats {
 
   bool perfect() const { return matches == said.words && matches == truth.words && chunks == 1; }
   void add(const Stats& o) {
-    const auto join = [](Side& a, const Side& b) { a.length += b.length, a.matched += b.matched, a.words += b.words; };
-    join(said, o.said), join(truth, o.truth);
+    const auto join = [](Side& a, const Side& b) {
+      a.length += b.length;
+      a.matched += b.matched;
+      a.words += b.words;
+    };
+    join(said, o.said);
+    join(truth, o.truth);
     matches += o.matches;
     chunks += o.perfect() ? 0 : o.chunks;  // a sentence matched as a whole is not scattered
   }
@@ -101,7 +109,8 @@ Side side_of(const WordIds& words, const Lexicon& lexicon) {
 }
 
 Stats compare(WordIds said, WordIds truth, const Lexicon& lexicon) {
-  said.resize(std::min(said.size(), kMostWords)), truth.resize(std::min(truth.size(), kMostWords));
+  said.resize(std::min(said.size(), kMostWords));
+  truth.resize(std::min(truth.size(), kMostWords));
   std::vector<std::vector<int>> candidates(said.size());
   for (size_t i = 0; i < said.size(); ++i)
     for (size_t j = 0; j < truth.size(); ++j)

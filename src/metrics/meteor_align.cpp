@@ -38,7 +38,9 @@ Step step(const std::vector<Path>& beam, size_t path, int word, int partner) {
 Path taken(const Path& from, const Step& step) {
   Path out = from;
   out.alignment.partner.push_back(step.partner);
-  out.alignment.matches = step.matches, out.alignment.chunks = step.chunks, out.moved = step.moved;
+  out.alignment.matches = step.matches;
+  out.alignment.chunks = step.chunks;
+  out.moved = step.moved;
   if (step.partner >= 0) out.used[static_cast<size_t>(step.partner)] = true;
   return out;
 }

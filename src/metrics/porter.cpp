@@ -78,10 +78,12 @@ class Stem {
 };
 
 void plurals(Stem& s) {
-  if (s.ends("sses") || s.ends("ies"))
-    s.drop_last(), s.drop_last();
-  else if (!s.ends("ss") && s.ends("s"))
+  if (s.ends("sses") || s.ends("ies")) {
     s.drop_last();
+    s.drop_last();
+  } else if (!s.ends("ss") && s.ends("s")) {
+    s.drop_last();
+  }
 }
 
 void past_and_progressive(Stem& s) {

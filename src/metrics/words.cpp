@@ -49,15 +49,21 @@ void append_code_point(std::string& out, uint32_t code) {
   const auto add = [&out](uint32_t byte) { out += static_cast<char>(byte); };
   if (code < 0x80) return add(code);
   if (code >= kBroken && code < kBroken + 0x100) return add(code - kBroken);
-  if (code < 0x800) return add(0xc0 | code >> 6), add(0x80 | (code & 0x3f));
+  if (code < 0x800) {
+    add(0xc0 | code >> 6);
+    return add(0x80 | (code & 0x3f));
+  }
   if (code < 0x10000) {
     add(0xe0 | code >> 12);
   } else {
-    add(0xf0 | code >> 18), add(0x80 | (code >> 12 & 0x3f));
+    add(0xf0 | code >> 18);
+    add(0x80 | (code >> 12 & 0x3f));
     code &= 0xfff;
-    return add(0x80 | code >> 6), add(0x80 | (code & 0x3f));
+    add(0x80 | code >> 6);
+    return add(0x80 | (code & 0x3f));
   }
-  add(0x80 | (code >> 6 & 0x3f)), add(0x80 | (code & 0x3f));
+  add(0x80 | (code >> 6 & 0x3f));
+  add(0x80 | (code & 0x3f));
 }
 
 bool is_space(uint32_t c) {

@@ -53,7 +53,10 @@ double one_way(const Words& from, const Words& to, double threshold, WuPalmer& s
       const double value = similarity.of_words(word, other);
       best = std::max(best, value < threshold ? 0.1 * value : value);
     }
-    if (best > 0) product *= best, any = true;
+    if (best > 0) {
+      product *= best;
+      any = true;
+    }
   }
   return any ? product : 0;
 }
@@ -79,7 +82,10 @@ void add_types(const std::vector<Answered>& samples, const std::vector<double>& 
   for (size_t i = 0; i < samples.size(); ++i) {
     const std::string type = samples[i].type == "TP" ? "TN" : samples[i].type;
     if (type.empty()) continue;
-    for (const auto& key : {type, type.substr(0, 1)}) sums[key].first += values[i], sums[key].second += 1;
+    for (const auto& key : {type, type.substr(0, 1)}) {
+      sums[key].first += values[i];
+      sums[key].second += 1;
+    }
   }
   for (const auto& [key, sum] : sums) out.components["wups_0_" + key] = sum.first / sum.second;
 }
@@ -107,7 +113,8 @@ MetricResult evaluate(const std::vector<Answered>& samples, Rules rules) {
       best_0 = std::max(best_0, exact ? said == truth : wups(said, truth, 0, similarity));
       best_9 = std::max(best_9, exact ? said == truth : wups(said, truth, 0.9, similarity));
     }
-    at_0.push_back(best_0), at_9.push_back(best_9);
+    at_0.push_back(best_0);
+    at_9.push_back(best_9);
   }
   auto out = mean_result("wups_0", std::move(at_0));
   out.components["wups_9"] = mean_result("", std::move(at_9)).score / 100;

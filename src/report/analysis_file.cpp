@@ -39,10 +39,15 @@ void read_overlays(const Safetensors& file, StageAnalysis& out) {
   for (size_t i = 0; i < words.size(); ++i) {
     const JsonFields fields(words[i], cat(file.path, ": metadata 'overlay'[", i, "]"));
     Overlay o;
-    o.question = fields.text("question"), o.answer = fields.text("answer"), o.prediction = fields.text("prediction");
-    o.task = fields.text("task"), o.functional = fields.texts("functional");
-    o.height = static_cast<int>(images->shape[1]), o.width = static_cast<int>(images->shape[2]);
-    o.map_height = static_cast<int>(maps.shape[1]), o.map_width = static_cast<int>(maps.shape[2]);
+    o.question = fields.text("question");
+    o.answer = fields.text("answer");
+    o.prediction = fields.text("prediction");
+    o.task = fields.text("task");
+    o.functional = fields.texts("functional");
+    o.height = static_cast<int>(images->shape[1]);
+    o.width = static_cast<int>(images->shape[2]);
+    o.map_height = static_cast<int>(maps.shape[1]);
+    o.map_width = static_cast<int>(maps.shape[2]);
     o.image.assign(images->data.data + i * pixels, images->data.data + (i + 1) * pixels);
     o.map.assign(maps.values.begin() + static_cast<ptrdiff_t>(i * cells),
                  maps.values.begin() + static_cast<ptrdiff_t>((i + 1) * cells));

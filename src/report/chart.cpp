@@ -16,7 +16,8 @@ struct Frame {
 
 void widen(double value, double& low, double& high) {
   if (!std::isfinite(value)) return;
-  low = std::min(low, value), high = std::max(high, value);
+  low = std::min(low, value);
+  high = std::max(high, value);
 }
 
 Frame frame_of(const Chart& chart) {
@@ -25,22 +26,37 @@ Frame frame_of(const Chart& chart) {
     for (double x : s.x) widen(x, x_low, x_high);
     for (size_t i = 0; i < s.y.size(); ++i) {
       const double half = i < s.deviation.size() && std::isfinite(s.deviation[i]) ? s.deviation[i] : 0;
-      widen(s.y[i] - half, low, high), widen(s.y[i] + half, low, high);
+      widen(s.y[i] - half, low, high);
+      widen(s.y[i] + half, low, high);
     }
   }
-  if (!(x_low < x_high)) x_low = std::isfinite(x_low) ? x_low - 0.5 : 0, x_high = x_low + 1;
+  if (!(x_low < x_high)) {
+    x_low = std::isfinite(x_low) ? x_low - 0.5 : 0;
+    x_high = x_low + 1;
+  }
   const double span = std::isfinite(low) ? high - low : 0;
-  if (!std::isfinite(low)) low = 0, high = 1;
-  low -= 0.05 * span, high += 0.05 * span;
-  if (!(low < high)) low -= 0.5, high += 0.5;
-  if (chart.low < chart.high) low = chart.low, high = chart.high;
+  if (!std::isfinite(low)) {
+    low = 0;
+    high = 1;
+  }
+  low -= 0.05 * span;
+  high += 0.05 * span;
+  if (!(low < high)) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  if (chart.low < chart.high) {
+    low = chart.low;
+    high = chart.high;
+  }
   Frame f{chart.y_label.empty() ? 26.0 : 44.0,
           8,
           chart.width - 10,
           chart.height - (chart.x_label.empty() ? 18 : 34),
           {},
           {}};
-  f.x = {x_low, x_high, f.left + 6, f.right - 2}, f.y = {low, high, f.bottom, f.top};
+  f.x = {x_low, x_high, f.left + 6, f.right - 2};
+  f.y = {low, high, f.bottom, f.top};
   return f;
 }
 

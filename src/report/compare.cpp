@@ -41,7 +41,9 @@ Group make_group(std::vector<const Run*> runs, const std::vector<std::string>& m
   std::sort(runs.begin(), runs.end(),
             [](const Run* a, const Run* b) { return std::tie(a->order, a->seed) < std::tie(b->order, b->seed); });
   Group group;
-  group.label = runs[0]->label, group.joint = runs[0]->joint(), group.unfinished = !runs[0]->complete;
+  group.label = runs[0]->label;
+  group.joint = runs[0]->joint();
+  group.unfinished = !runs[0]->complete;
   for (const Run* run : runs) {
     if (run->replay_free != runs[0]->replay_free)
       table.notes.push_back("runs of '" + group.label + "' differ in replay_free; shown as not replay-free");
@@ -61,7 +63,8 @@ Group zero_shot_group(const std::vector<const Run*>& runs, const std::vector<std
   std::vector<double> values;
   for (const Run* run : runs) values.push_back(run->score("zero_shot"));
   Group group;
-  group.label = "zero-shot", group.zero_shot = true;
+  group.label = "zero-shot";
+  group.zero_shot = true;
   Spread spread = spread_of(values);
   if (!(spread.deviation > 0.005)) spread.deviation = kUnknown;
   spread.interval = {};
@@ -82,7 +85,8 @@ Difference make_difference(const Group& group, const Group& baseline, const std:
                            ComparisonTable& table) {
   const auto pairs = pairs_of(group, baseline);
   Difference out;
-  out.label = group.label, out.pairs = static_cast<int>(pairs.size());
+  out.label = group.label;
+  out.pairs = static_cast<int>(pairs.size());
   out.intervals.resize(metrics.size());
   for (size_t m = 0; m < metrics.size(); ++m) {
     std::vector<double> values;
@@ -90,7 +94,10 @@ Difference make_difference(const Group& group, const Group& baseline, const std:
       values.push_back(score_shown(*run, metrics[m]) - score_shown(*base, metrics[m]));
     const Spread spread = spread_of(values);
     out.mean.push_back(spread.mean);
-    if (pairs.size() >= 3 && spread.n == out.pairs) out.intervals[m] = spread.interval, out.over = IntervalOver::pairs;
+    if (pairs.size() >= 3 && spread.n == out.pairs) {
+      out.intervals[m] = spread.interval;
+      out.over = IntervalOver::pairs;
+    }
   }
   if (pairs.empty())
     table.notes.push_back(
@@ -128,7 +135,9 @@ void add_differences(ComparisonTable& table, const CompareOptions& options) {
 
 ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOptions& options) {
   ComparisonTable table;
-  table.stream = runs[0]->stream, table.backbone = runs[0]->backbone, table.held_out = runs[0]->held_out;
+  table.stream = runs[0]->stream;
+  table.backbone = runs[0]->backbone;
+  table.held_out = runs[0]->held_out;
   table.means = runs[0]->folder.empty();
   if (!table.means) check_tasks(runs);
   std::map<std::string, std::vector<const Run*>> labels;

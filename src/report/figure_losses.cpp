@@ -19,14 +19,19 @@ Series thinned(const LossLog& log, const std::vector<double>& values) {
   const size_t bucket = (values.size() + kPoints - 1) / kPoints;
   auto boundary = log.boundaries.begin();
   for (size_t begin = 0; begin < values.size();) {
-    for (; boundary != log.boundaries.end() && *boundary <= log.step[begin]; ++boundary)
-      out.x.push_back(*boundary), out.y.push_back(NAN);  // the line ends with its stage
+    for (; boundary != log.boundaries.end() && *boundary <= log.step[begin]; ++boundary) {
+      out.x.push_back(*boundary);
+      out.y.push_back(NAN);
+    }  // the line ends with its stage
     double sum = 0, steps = 0;
     size_t count = 0, end = begin;
     for (; end < values.size() && end < begin + bucket; ++end) {
       if (boundary != log.boundaries.end() && log.step[end] >= *boundary) break;
       steps += log.step[end];
-      if (std::isfinite(values[end])) sum += values[end], ++count;
+      if (std::isfinite(values[end])) {
+        sum += values[end];
+        ++count;
+      }
     }
     out.x.push_back(steps / static_cast<double>(end - begin));
     out.y.push_back(count ? sum / static_cast<double>(count) : NAN);
@@ -59,7 +64,10 @@ std::string figure_losses(const ComparisonTable& table) {
     }
     Chart chart;
     chart.title = "Training losses of " + group->label;
-    chart.width = 330, chart.height = 180, chart.largest = 460, chart.boundaries = log.boundaries;
+    chart.width = 330;
+    chart.height = 180;
+    chart.largest = 460;
+    chart.boundaries = log.boundaries;
     chart.x_label = "step";
     for (const auto& term : terms_of(log)) {
       const auto place = std::find(terms.begin(), terms.end(), term);
@@ -67,9 +75,12 @@ std::string figure_losses(const ComparisonTable& table) {
       if (place == terms.end()) terms.push_back(term);
       auto series = thinned(log, log.losses.at(term));
       series.style = style;
-      for (double value : series.y)
-        if (std::isfinite(value))
-          chart.low = std::min(chart.low, value), chart.high = std::max(chart.high, 1.05 * value);
+      for (double value : series.y) {
+        if (std::isfinite(value)) {
+          chart.low = std::min(chart.low, value);
+          chart.high = std::max(chart.high, 1.05 * value);
+        }
+      }
       chart.series.push_back(std::move(series));
     }
     panels += "<figure><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) + "</figure>\n";

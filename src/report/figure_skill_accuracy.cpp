@@ -26,9 +26,13 @@ Series course_of(const Group& group, const std::string& skill, int style) {
         }
   }
   Series out;
-  out.name = group.label, out.style = style, out.markers = true;
-  for (size_t a = 0; a < stages.size(); ++a)
-    out.x.push_back(static_cast<double>(a + 1)), out.y.push_back(spread_of(stages[a]).mean);
+  out.name = group.label;
+  out.style = style;
+  out.markers = true;
+  for (size_t a = 0; a < stages.size(); ++a) {
+    out.x.push_back(static_cast<double>(a + 1));
+    out.y.push_back(spread_of(stages[a]).mean);
+  }
   return out;
 }
 
@@ -81,7 +85,11 @@ std::string figure_skill_accuracy(const ComparisonTable& table) {
   for (const auto& skill : skills) {
     Chart chart;
     chart.title = "Accuracy of skill " + skill + " after every stage";
-    chart.width = 210, chart.height = 120, chart.largest = 300, chart.low = 0, chart.high = 100;
+    chart.width = 210;
+    chart.height = 120;
+    chart.largest = 300;
+    chart.low = 0;
+    chart.high = 100;
     chart.whole_steps = true;
     for (const auto& [group, style] : styled_groups(table))
       if (!group->joint) chart.series.push_back(course_of(*group, skill, style));

@@ -30,8 +30,13 @@ double mean_score(const Members& members, const std::string& name) {
 
 std::shared_ptr<Run> mean_run(const Run& like) {
   auto out = std::make_shared<Run>();
-  out->label = like.label, out->method = like.method, out->stream = like.stream, out->backbone = like.backbone;
-  out->seed = like.seed, out->order = like.order, out->replay_free = like.replay_free;
+  out->label = like.label;
+  out->method = like.method;
+  out->stream = like.stream;
+  out->backbone = like.backbone;
+  out->seed = like.seed;
+  out->order = like.order;
+  out->replay_free = like.replay_free;
   return out;
 }
 

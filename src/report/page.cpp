@@ -113,7 +113,9 @@ std::string facts_html(const ComparisonTable& table) {
   for (const auto& group : table.groups)
     for (const Run* run : group.runs) {
       if (tasks.empty() && !run->joint()) tasks = join(run->tasks, ", ");
-      seeds.insert(run->seed), orders.insert(run->order), ++runs;
+      seeds.insert(run->seed);
+      orders.insert(run->order);
+      ++runs;
     }
   const auto fact = [](const std::string& name, const std::string& value) {
     return "<dt>" + name + "</dt><dd>" + escaped(value) + "</dd>";

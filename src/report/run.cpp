@@ -49,9 +49,12 @@ void read_skills(const json& list, const std::string& path, Run& run) {
 }
 
 void read_metrics(const JsonFields& fields, Run& run) {
-  run.label = fields.text("label"), run.method = fields.text("method");
-  run.stream = fields.text("stream"), run.backbone = fields.text("backbone");
-  run.seed = fields.integer("seed"), run.order = fields.integer("order");
+  run.label = fields.text("label");
+  run.method = fields.text("method");
+  run.stream = fields.text("stream");
+  run.backbone = fields.text("backbone");
+  run.seed = fields.integer("seed");
+  run.order = fields.integer("order");
   run.replay_free = fields.flag("replay_free");
   run.tasks = fields.texts("tasks");
   run.held_out = fields.text_or("held_out", "");
@@ -156,7 +159,8 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
     return;
   }
   Run run;
-  run.folder = folder.string(), run.root = root.string();
+  run.folder = folder.string();
+  run.root = root.string();
   read_metrics(fields, run);
   read_settings(run);
   note_missing(run.folder, set.notes);

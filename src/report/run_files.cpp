@@ -28,7 +28,10 @@ class LogAxis {
     const double step = count + offset_of(std::isnan(stage) ? 0 : stage, count);
     while (!log_.step.empty() && log_.step.back() >= step) log_.step.pop_back();
     log_.step.push_back(step);
-    for (auto& [key, values] : log_.losses) values.resize(log_.step.size() - 1), values.push_back(kUnknown);
+    for (auto& [key, values] : log_.losses) {
+      values.resize(log_.step.size() - 1);
+      values.push_back(kUnknown);
+    }
     for (const auto& [key, value] : line.items())
       if (key == "loss" || ends_with(key, "_loss")) {
         auto& values = log_.losses[key];

@@ -39,7 +39,10 @@ std::string text_grid(const Grid& grid) {
   std::string out = text_line(grid.header, widths);
   for (const auto& row : grid.rows) {
     std::vector<std::string> values, details;
-    for (const auto& cell : row) values.push_back(cell.value), details.push_back(cell.detail);
+    for (const auto& cell : row) {
+      values.push_back(cell.value);
+      details.push_back(cell.detail);
+    }
     out += text_line(values, widths);
     const bool any = std::any_of(details.begin(), details.end(), [](const std::string& d) { return !d.empty(); });
     if (any) out += text_line(details, widths);
@@ -54,7 +57,10 @@ std::string wrapped(const std::string& raw) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
-    if (width_of(line) + 1 + width_of(word) > 80 && line.size() > 1) out += line + "\n", line = " ";
+    if (width_of(line) + 1 + width_of(word) > 80 && line.size() > 1) {
+      out += line + "\n";
+      line = " ";
+    }
     line += " " + word;
     begin = end + 1;
   }
@@ -78,8 +84,10 @@ std::string markdown_escaped(const std::string& text) {
 
 std::string markdown_grid(const Grid& grid) {
   std::string out = "|", rule = "|";
-  for (size_t i = 0; i < grid.header.size(); ++i)
-    out += " " + markdown_escaped(grid.header[i]) + " |", rule += i == 0 ? "---|" : "---:|";
+  for (size_t i = 0; i < grid.header.size(); ++i) {
+    out += " " + markdown_escaped(grid.header[i]) + " |";
+    rule += i == 0 ? "---|" : "---:|";
+  }
   out += "\n" + rule + "\n";
   for (const auto& row : grid.rows) {
     out += "|";
@@ -221,7 +229,10 @@ std::string latex_tables(const Comparison& comparison) {
     const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
     comment(scores.caption);
     out += latex_grid(scores);
-    if (!differences.rows.empty()) comment(differences.caption), out += latex_grid(differences);
+    if (!differences.rows.empty()) {
+      comment(differences.caption);
+      out += latex_grid(differences);
+    }
     for (const auto& note : footnotes(comparison, table)) comment(note);
   }
   for (const auto& note : comparison.notes) comment(note);

@@ -59,9 +59,12 @@ class Reader {
       return;
     }
     Item item;
-    item.word.text = piece.text, item.word.begin = piece.begin, item.word.end = piece.end;
+    item.word.text = piece.text;
+    item.word.begin = piece.begin;
+    item.word.end = piece.end;
     item.lower = lower_case(piece.text);
-    item.piece = i, item.clause = clause_;
+    item.piece = i;
+    item.clause = clause_;
     item.after_mark = i > 0 && !pieces_[i - 1].word;
     const size_t n = item.lower.size();
     item.possessive = n > 2 && item.lower.compare(n - 2, 2, "'s") == 0 && !(word_tags(item.lower) & kWh);
@@ -85,7 +88,9 @@ class Reader {
   }
 
   void set(size_t i, bool functional, const char* reason) {
-    items_[i].word.functional = functional, items_[i].word.reason = reason, items_[i].decided = true;
+    items_[i].word.functional = functional;
+    items_[i].word.reason = reason;
+    items_[i].decided = true;
   }
   bool has(size_t i, uint32_t tags) const { return (items_[i].tags & tags) != 0; }
 
@@ -158,7 +163,8 @@ class Reader {
     for (size_t i = 0; i < items_.size(); ++i) {
       if (!is_option(i, letter)) continue;
       if (letter == 'A') first = i;
-      last = i, ++letter;
+      last = i;
+      ++letter;
     }
     if (letter < 'C') return;
     for (size_t i = first; i < items_.size() && items_[i].clause <= items_[last].clause; ++i) set(i, false, "option");
@@ -190,7 +196,8 @@ class Reader {
   void read_clause(size_t begin, size_t end) {
     const size_t skipped = instruction_length(begin, end);
     for (size_t i = begin; i < begin + skipped; ++i) set(i, false, "instruction");
-    begin_ = begin + skipped, end_ = end;
+    begin_ = begin + skipped;
+    end_ = end;
     if (begin_ >= end_) return;
     asks_existence_ = asks_existence();
     find_main_verb();

@@ -165,7 +165,10 @@ std::vector<float> rule_posterior(const std::string& question, const std::string
   double left = 1 - answer.confidence;
   std::vector<float> out(count);
   out[skill_or_other(answer.skill)] += static_cast<float>(answer.confidence);
-  if (!second.empty()) out[skill_or_other(second)] += static_cast<float>(left / 2), left /= 2;
+  if (!second.empty()) {
+    out[skill_or_other(second)] += static_cast<float>(left / 2);
+    left /= 2;
+  }
   for (auto& p : out) p += static_cast<float>(left / static_cast<double>(count));
   return out;
 }
@@ -178,8 +181,10 @@ std::string vqa_question_type(const std::string& question) {
   size_t longest = 0;
   for (const auto& row : kVqaTypes) {
     const std::string opening = std::string(row.type) + " ";
-    if (opening.size() > longest && words.compare(0, opening.size(), opening) == 0)
-      best = row.type, longest = opening.size();
+    if (opening.size() > longest && words.compare(0, opening.size(), opening) == 0) {
+      best = row.type;
+      longest = opening.size();
+    }
   }
   return best;
 }

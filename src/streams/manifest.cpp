@@ -38,7 +38,8 @@ ManifestFile read_file_entry(const json& entry, const std::string& folder, const
   out.path = image_path(folder, clean_path(path, place));
   if (plain) return out;
   out.sha256 = text_member(entry, "sha256", "", place);
-  out.rows = count_member(entry, "rows", -1, place), out.bytes = count_member(entry, "bytes", -1, place);
+  out.rows = count_member(entry, "rows", -1, place);
+  out.bytes = count_member(entry, "bytes", -1, place);
   return out;
 }
 
@@ -76,11 +77,13 @@ ManifestTask read_task(const json& entry, const json& top, const std::string& fo
 // "colors.val.json" is the task colors and the split val; without a split it is for training.
 bool task_and_split(const fs::path& file, std::string& name, DataSplit& split) {
   if (file.extension() != ".jsonl" && file.extension() != ".json") return false;
-  name = file.stem().string(), split = DataSplit::train;
+  name = file.stem().string();
+  split = DataSplit::train;
   for (int i = 0; i < kSplitCount; ++i) {
     const auto end = std::string(".") + kSplits[i];
     if (name.size() <= end.size() || !ends_with(name, end)) continue;
-    name.resize(name.size() - end.size()), split = static_cast<DataSplit>(i);
+    name.resize(name.size() - end.size());
+    split = static_cast<DataSplit>(i);
     break;
   }
   return true;
@@ -132,7 +135,8 @@ void read_index(const json& top, const std::string& path, Manifest& out) {
   if (top.contains("format"))
     check(top["format"].is_number_integer() && top["format"].get<int64_t>() == kManifestFormat, path, ": has format ",
           printable(top["format"].dump()), ", but this version reads ", kManifestFormat, "; prepare the stream again");
-  out.stream = text_member(top, "stream", "manifest", path), out.variant = text_member(top, "variant", "", path);
+  out.stream = text_member(top, "stream", "manifest", path);
+  out.variant = text_member(top, "variant", "", path);
   const auto images = clean_path(text_member(top, "images", ".", path), path);
   out.images = images == "." ? out.folder : image_path(out.folder, images);
   out.frames = count_member(top, "frames", out.frames, path);
@@ -164,7 +168,8 @@ uint64_t share_key(const std::string& image, const std::string& id) {
 void ShareRule::see(uint64_t key) {
   several_ = several_ || (seen_ && key != smallest_);
   smallest_ = seen_ ? std::min(smallest_, key) : key;
-  seen_ = true, fifth_ = fifth_ || key % 5 == 0;
+  seen_ = true;
+  fifth_ = fifth_ || key % 5 == 0;
 }
 
 bool ShareRule::holds(FileShare share, uint64_t key) const {
@@ -219,7 +224,8 @@ void complete_tasks(Manifest& out) {
     if (task.files.count(DataSplit::val) || out.prepared) continue;
     train->second.rule = rule_of(train->second.path);
     auto val = train->second;
-    train->second.share = FileShare::train, val.share = FileShare::val;
+    train->second.share = FileShare::train;
+    val.share = FileShare::val;
     task.files[DataSplit::val] = val;
   }
 }
@@ -230,7 +236,8 @@ Manifest file_manifest(const std::string& path) {
   check(!ends_with(path, ".parquet"), parquet_advice(path));
   Manifest out;
   const fs::path file(path);
-  out.folder = out.images = file.parent_path().empty() ? "." : file.parent_path().string(), out.stream = "manifest";
+  out.folder = out.images = file.parent_path().empty() ? "." : file.parent_path().string();
+  out.stream = "manifest";
   ManifestTask task;
   auto split = DataSplit::train;
   if (!task_and_split(file, task.name, split)) task.name = file.stem().string();

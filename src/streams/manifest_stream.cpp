@@ -89,7 +89,8 @@ Rows open_rows(const ManifestFile& source, const ManifestTask& task, const Manif
 void limit(std::vector<RowSpot>& spots, int64_t count, uint64_t task, DataSplit split) {
   if (count == 0 || count >= static_cast<int64_t>(spots.size())) return;
   Random({kShuffleKey, task, static_cast<uint64_t>(split)}).shuffle(spots);
-  spots.resize(static_cast<size_t>(count)), spots.shrink_to_fit();
+  spots.resize(static_cast<size_t>(count));
+  spots.shrink_to_fit();
 }
 
 class ManifestStream final : public Stream {
@@ -183,10 +184,14 @@ class ManifestStream final : public Stream {
     StreamSample out;
     if (with_picture) picture(row, cat(rows.file.path(), ": id '", printable(row.id), "'"), out);
     out.has_picture = !row.image.empty();
-    out.id = std::move(row.id), out.question = std::move(row.question), out.answer = std::move(row.answer);
+    out.id = std::move(row.id);
+    out.question = std::move(row.question);
+    out.answer = std::move(row.answer);
     out.references = std::move(row.references);
     if (out.references.empty()) out.references.push_back(out.answer);
-    out.skill = std::move(row.skill), out.type = std::move(row.type), out.part = std::move(row.part);
+    out.skill = std::move(row.skill);
+    out.type = std::move(row.type);
+    out.part = std::move(row.part);
     return out;
   }
   // A benchmark asked for by name must be the one that lies there.
@@ -211,7 +216,9 @@ class ManifestStream final : public Stream {
     const auto problem = missing_picture(path);
     check(problem.empty(), place, ": ", problem);
     auto image = read_picture(path, manifest_.frames);
-    out.height = image.height, out.width = image.width, out.pixels = std::move(image.rgb);
+    out.height = image.height;
+    out.width = image.width;
+    out.pixels = std::move(image.rgb);
   }
 
   Manifest manifest_;

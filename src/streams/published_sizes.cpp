@@ -41,8 +41,10 @@ PublishedSizes nextqa() {
   PublishedSizes out;
   out.tasks = {{"CW", 13552, 3333}, {"TN", 5685, 1399}, {"TC", 4797, 1165}, {"DL", 1942, 482},
                {"DB", 2928, 495},   {"DC", 1378, 365},  {"DO", 2549, 672},  {"CH", 4400, 1174}};
-  out.verified = true, out.note = "rows of NExT-QA's files; train and test";
-  out.height = 360, out.width = 4 * 640;  // four frames side by side
+  out.verified = true;
+  out.note = "rows of NExT-QA's files; train and test";
+  out.height = 360;
+  out.width = 4 * 640;  // four frames side by side
   return out;
 }
 
@@ -61,7 +63,8 @@ PublishedSizes coin() {
                {"GQA", 72140, 12578},      {"VizWiz", 20523, 4319},    {"Grounding", 55885, 30969},
                {"VQAv2", 82783, 214354},   {"OCR-VQA", 165348, 100037}};
   out.note = "sizes of the source data sets and their splits, not read in CoIN's own files; your counts may differ";
-  out.text_tokens = 80, out.new_tokens = 16;
+  out.text_tokens = 80;
+  out.new_tokens = 16;
   return out;
 }
 
@@ -70,7 +73,8 @@ PublishedSizes ucit() {
   out.tasks = {{"ImageNet-R", 24000, 3000}, {"ArxivQA", 40000, 3000},    {"VizWiz-caption", 40000, 3000},
                {"IconQA", 30000, 3000},     {"CLEVR-Math", 40000, 3000}, {"Flickr30k", 40000, 3000}};
   out.note = "tests of 3,000 and train files named '4w' (40,000); those of ImageNet-R, VizWiz and IconQA are assumed";
-  out.text_tokens = 80, out.new_tokens = 24;
+  out.text_tokens = 80;
+  out.new_tokens = 24;
   return out;
 }
 

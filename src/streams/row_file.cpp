@@ -77,7 +77,9 @@ void RowFile::scan_list(size_t at, const RecordUse& use) const {
     for (; at < all.size && is_blank_byte(all.data[at]); ++at) line += all.data[at] == '\n';
   };
   const auto next_is = [&](char c) { return at < all.size && all.data[at] == static_cast<uint8_t>(c); };
-  skip(), ++at, skip();  // the bracket that opens the list
+  skip();
+  ++at;
+  skip();  // the bracket that opens the list
   for (uint32_t record = 1; !next_is(']'); ++record) {
     check(at < all.size, path_, ":", line, ": the list does not end before the file does; is it cut off?");
     check(next_is('{'), path_, ":", line, ": the list holds something that is no object; rows are objects");
@@ -90,9 +92,11 @@ void RowFile::scan_list(size_t at, const RecordUse& use) const {
     if (next_is(']')) break;
     check(next_is(','), path_, ":", line,
           ": not valid JSON: rows of a list are parted by commas; is the file cut off?");
-    ++at, skip();
+    ++at;
+    skip();
   }
-  ++at, skip();
+  ++at;
+  skip();
   check(at >= all.size, path_, ":", line, ": not valid JSON: something stands after the list");
 }
 

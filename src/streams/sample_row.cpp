@@ -47,8 +47,10 @@ std::string read_common(const json& value, const std::string& fallback, SampleRo
   row.id = first_text(value, {"id", "question_id", "qid"});
   if (row.id.empty()) row.id = fallback;
   if (auto reason = read_picture_member(value, row.image); !reason.empty()) return reason;
-  row.skill = first_text(value, {"skill"}), row.type = first_text(value, {"type", "question_type"});
-  row.concept_group = first_text(value, {"group"}), row.part = first_text(value, {"part"});
+  row.skill = first_text(value, {"skill"});
+  row.type = first_text(value, {"type", "question_type"});
+  row.concept_group = first_text(value, {"group"});
+  row.part = first_text(value, {"part"});
   for (const char* name : {"references", "answers"})
     if (value.contains(name) && row.references.empty())
       if (auto reason = read_list(value[name], name, row.references); !reason.empty()) return reason;
@@ -73,7 +75,8 @@ std::string read_exchanges(const json& list, const SampleRow& common, std::vecto
   if (talk.exchanges.size() > 1 && !row.references.empty()) return "has several answers, but references for one";
   for (size_t i = 0; i < talk.exchanges.size(); ++i) {
     rows.push_back(row);
-    rows.back().question = talk.exchanges[i].question, rows.back().answer = talk.exchanges[i].answer;
+    rows.back().question = talk.exchanges[i].question;
+    rows.back().answer = talk.exchanges[i].answer;
     if (i > 0) rows.back().id += cat("#", i + 1);
   }
   return "";
@@ -160,9 +163,14 @@ std::string row_line(const SampleRow& row) {
   const auto put = [&](const char* name, const std::string& text) {
     if (!text.empty()) out[name] = text;
   };
-  put("image", row.image), put("question", row.question), put("answer", row.answer);
+  put("image", row.image);
+  put("question", row.question);
+  put("answer", row.answer);
   if (!row.references.empty()) out["references"] = row.references;
-  put("skill", row.skill), put("type", row.type), put("group", row.concept_group), put("part", row.part);
+  put("skill", row.skill);
+  put("type", row.type);
+  put("group", row.concept_group);
+  put("part", row.part);
   return out.dump();
 }
 

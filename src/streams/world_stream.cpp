@@ -28,7 +28,10 @@ int64_t answer_tokens(const world::Task& task) {
 
 StreamSample text_of_sample(const world::Sample& s, const std::string& id) {
   StreamSample out;
-  out.id = id, out.question = s.question.text, out.answer = s.question.answer, out.skill = s.question.skill;
+  out.id = id;
+  out.question = s.question.text;
+  out.answer = s.question.answer;
+  out.skill = s.question.skill;
   out.references = s.question.references;
   if (std::find(out.references.begin(), out.references.end(), out.answer) == out.references.end())
     out.references.insert(out.references.begin(), out.answer);
@@ -87,7 +90,8 @@ class WorldStream final : public Stream {
 StreamSample to_stream_sample(const world::Sample& s, const std::string& id, int image_size) {
   auto out = text_of_sample(s, id);
   auto image = world::render(s.scene, s.domain, image_size);
-  out.height = out.width = image.size, out.pixels = std::move(image.pixels);
+  out.height = out.width = image.size;
+  out.pixels = std::move(image.pixels);
   return out;
 }
 

@@ -122,10 +122,12 @@ TEST(ContentHashes, OfManyFilesComeInOrder) {
   TemporaryFolder folder;
   std::vector<std::string> paths, expected;
   for (int i = 0; i < 200; ++i) {
-    paths.push_back(folder / std::to_string(i)), expected.push_back(sha256_of(cat("file ", i)));
+    paths.push_back(folder / std::to_string(i));
+    expected.push_back(sha256_of(cat("file ", i)));
     write_text(paths.back(), cat("file ", i));
   }
-  paths.push_back(paths[3]), expected.push_back(expected[3]);
+  paths.push_back(paths[3]);
+  expected.push_back(expected[3]);
   EXPECT_EQ(ContentHashes("").of(paths, "test"), expected);
   fs::remove(paths[100]);
   EXPECT_CONTAINS(error_of([&] { ContentHashes("").of(paths, "test"); }), paths[100]);

@@ -44,7 +44,8 @@ TEST(Interrupt, ASecondOneEndsAtOnceWhicheverItIs) {
   for (const int second : {SIGINT, SIGTERM}) {
     const auto ended = in_child([second] {
       const HearSignals hear("saving");
-      raise(SIGINT), raise(second);
+      raise(SIGINT);
+      raise(second);
       return 1;
     });
     EXPECT_EQ(ended.status, 128 + second);

@@ -35,7 +35,9 @@ TEST(Damage, AFlippedByteIsNoticedByEveryReader) {
   std::string yaml;
   std::map<std::string, std::string> options;
   for (const auto& o : small_run(folder / "model", out, "vanilla")) options[o.key] = o.value;
-  options["stream.tasks"] = "2", options["stream.val"] = "4", options["save_total_limit"] = "1";
+  options["stream.tasks"] = "2";
+  options["stream.val"] = "4";
+  options["save_total_limit"] = "1";
   for (const auto& [key, value] : options) yaml += key + ": " + value + "\n";
   write_text(folder / "c.yaml", yaml);
   ASSERT_EQ(run_program({"run", folder / "c.yaml", "--threads", "1"}).status, 0);

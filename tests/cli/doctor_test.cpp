@@ -156,7 +156,8 @@ double peak_of(const std::vector<std::string>& arguments) {
   rusage after{};
   const pid_t child = fork();
   if (child == 0) {
-    dup2(open("/dev/null", O_WRONLY), 1), dup2(open("/dev/null", O_WRONLY), 2);
+    dup2(open("/dev/null", O_WRONLY), 1);
+    dup2(open("/dev/null", O_WRONLY), 2);
     std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
     for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
     list.push_back(nullptr);
@@ -184,11 +185,16 @@ TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
     std::vector<std::string> arguments = {folder / "c.yaml"};
     for (const std::string set :
          {"stream.tasks=1", "stream.train=128", "stream.val=4", "stream.image_size=64", "memory.samples=8",
-          "per_device_eval_batch_size=4", "per_device_train_batch_size=128"})
-      arguments.push_back("--set"), arguments.push_back(set);
-    arguments.push_back("--set"), arguments.push_back("gradient_checkpointing=" + recompute);
+          "per_device_eval_batch_size=4", "per_device_train_batch_size=128"}) {
+      arguments.push_back("--set");
+      arguments.push_back(set);
+    }
+    arguments.push_back("--set");
+    arguments.push_back("gradient_checkpointing=" + recompute);
     auto doctor = arguments, run = arguments;
-    doctor.insert(doctor.begin(), "doctor"), doctor.push_back("--json"), run.insert(run.begin(), "run");
+    doctor.insert(doctor.begin(), "doctor");
+    doctor.push_back("--json");
+    run.insert(run.begin(), "run");
     const auto report = run_program(doctor);
     ASSERT_EQ(report.status, 0) << report.out;
     const auto memory = report.json()["estimate"]["memory_bytes"];

@@ -168,8 +168,11 @@ std::vector<std::string> write_run(const TemporaryFolder& folder, const std::str
   write_small_model(folder / "model");
   std::map<std::string, std::string> options;
   for (const auto& o : small_run(folder / "model", out, "asr+er")) options[o.key] = o.value;
-  options["stream.tasks"] = "2", options["stream.train"] = "8", options["stream.val"] = "2";
-  options["save_steps"] = "1", options["save_total_limit"] = "1";
+  options["stream.tasks"] = "2";
+  options["stream.train"] = "8";
+  options["stream.val"] = "2";
+  options["save_steps"] = "1";
+  options["save_total_limit"] = "1";
   std::string yaml;
   for (const auto& [key, value] : options) yaml += key + ": " + value + "\n";
   write_text(folder / "c.yaml", yaml);

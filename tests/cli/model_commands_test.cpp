@@ -79,7 +79,8 @@ TEST(ModelCommands, BadInputIsOneLine) {
   TemporaryFolder folder;
   const auto io = model.folder + "/io.safetensors", pixel = folder / "pixel.png", strip = folder / "strip.png";
   const std::vector<uint8_t> grey(20000 * 3, 100);
-  write_text(pixel, encode_png(grey.data(), 1, 1)), write_text(strip, encode_png(grey.data(), 20000, 1));
+  write_text(pixel, encode_png(grey.data(), 1, 1));
+  write_text(strip, encode_png(grey.data(), 20000, 1));
   const auto done =
       run_program({"preprocess", "--model", model.folder, pixel, strip, "-o", folder / "pixels.safetensors"});
   EXPECT_EQ(done.status, 0) << done.error;

@@ -26,7 +26,8 @@ void write_own_data(const TemporaryFolder& folder) {
                       {{"role", "assistant"}, {"content", i < 6 ? "no" : "yes"}}}},
                     {"images", {name}}});
   }
-  write_text(folder / "data/first.json", list.dump(1)), write_text(folder / "data/second.json", list.dump());
+  write_text(folder / "data/first.json", list.dump(1));
+  write_text(folder / "data/second.json", list.dump());
 }
 
 void write_own_config(const TemporaryFolder& folder) {
@@ -39,7 +40,8 @@ void write_own_config(const TemporaryFolder& folder) {
 
 TEST(OwnDataCommand, ShareGptFilesTrainAsTheyAre) {
   TemporaryFolder folder;
-  write_own_data(folder), write_own_config(folder);
+  write_own_data(folder);
+  write_own_config(folder);
   const auto doctor = run_program({"doctor", folder / "c.yaml"});
   EXPECT_EQ(doctor.status, 0) << doctor.out << doctor.error;
   EXPECT_CONTAINS(doctor.out, " with and 0 without picture");
@@ -50,9 +52,13 @@ TEST(OwnDataCommand, ShareGptFilesTrainAsTheyAre) {
 
 TEST(OwnDataCommand, RowsWithoutTheirPicturesStopARunAndTheDoctor) {
   TemporaryFolder folder;
-  write_own_data(folder), write_own_config(folder);
+  write_own_data(folder);
+  write_own_config(folder);
   auto list = json::parse(read_text(folder / "data/second.json"));
-  for (auto& row : list) row["picture_file"] = row["images"][0], row.erase("images");
+  for (auto& row : list) {
+    row["picture_file"] = row["images"][0];
+    row.erase("images");
+  }
   write_text(folder / "data/second.json", list.dump());
   expect_refused({"run", folder / "c.yaml"}, "second.json:1: id 'second:1': wants a picture but names none");
   const auto doctor = run_program({"doctor", folder / "c.yaml"});
@@ -63,18 +69,21 @@ TEST(OwnDataCommand, RowsWithoutTheirPicturesStopARunAndTheDoctor) {
 
 TEST(OwnDataCommand, TheDoctorCountsRowsWithoutPicture) {
   TemporaryFolder folder;
-  write_own_data(folder), write_own_config(folder);
+  write_own_data(folder);
+  write_own_config(folder);
   write_text(folder / "data/stream.json", "{\"text_only\": true}");
   std::string rows;
   for (int i = 0; i < 5; ++i) rows += cat("{\"id\": ", i, ", \"question\": \"is it?\", \"answer\": \"yes\"}\n");
-  write_text(folder / "data/third.train.jsonl", rows), write_text(folder / "data/third.val.jsonl", rows);
+  write_text(folder / "data/third.train.jsonl", rows);
+  write_text(folder / "data/third.val.jsonl", rows);
   const auto doctor = run_program({"doctor", folder / "c.yaml"});
   EXPECT_CONTAINS(doctor.out, "train 5, 0 with and 5 without picture, 0 decoded");
 }
 
 TEST(OwnDataCommand, NothingIsDownloaded) {
   TemporaryFolder folder;
-  write_own_data(folder), write_own_config(folder);
+  write_own_data(folder);
+  write_own_config(folder);
   const std::string advice =
       "nothing is downloaded; fetch a model of the Hugging Face hub with 'hf download org/some-7b "
       "--local-dir models/some-7b' and give that folder";

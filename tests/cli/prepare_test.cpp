@@ -16,7 +16,10 @@ Outcome train(const TemporaryFolder& folder, const std::string& stream, const st
     if (a.key.compare(0, 7, "stream.") != 0) yaml += a.key + ": " + a.value + "\n";
   write_text(folder / "c.yaml", yaml + "stream:\n  name: manifest\n  path: " + stream + "\n");
   std::vector<std::string> arguments = {"run", folder / "c.yaml", "--json"};
-  for (const auto& set : more) arguments.push_back("--set"), arguments.push_back(set);
+  for (const auto& set : more) {
+    arguments.push_back("--set");
+    arguments.push_back(set);
+  }
   return run_program(arguments);
 }
 
@@ -78,7 +81,8 @@ TEST(PrepareCommand, PartsOfALongTailAreLogged) {
   for (int i = 0; i < 20; ++i)
     rows +=
         cat("{\"id\":", i, ",\"question\":\"is it?\",\"answer\":\"yes\",\"part\":\"", i % 2 ? "head" : "tail", "\"}\n");
-  write_text(folder / "in/t.train.jsonl", rows), write_text(folder / "in/t.val.jsonl", rows);
+  write_text(folder / "in/t.train.jsonl", rows);
+  write_text(folder / "in/t.val.jsonl", rows);
   write_text(folder / "in/stream.json", "{\"text_only\": true}");
   const auto run = train(folder, folder / "in", {});
   ASSERT_EQ(run.status, 0) << run.error;

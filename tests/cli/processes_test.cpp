@@ -180,7 +180,10 @@ int status_of(pid_t child) {
   int status = 0;
   const bool ended = wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, 120);
   EXPECT_TRUE(ended) << "the command hangs";
-  if (!ended) kill(child, SIGKILL), waitpid(child, &status, 0);
+  if (!ended) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -260,7 +263,10 @@ TEST(Processes, KilledAndResumedItEndsInTheSameBits) {
         120);
     EXPECT_TRUE(there);
     const auto copies = children_of(child);
-    if (copies.size() == 2) kill(copies[1], SIGKILL), ++kills;
+    if (copies.size() == 2) {
+      kill(copies[1], SIGKILL);
+      ++kills;
+    }
     status_of(child);
   }
   EXPECT_EQ(kills, 2);
@@ -287,7 +293,8 @@ TEST(Processes, AnotherNumberOfProcessesMayGoOn) {
 uint16_t free_port() {
   const int s = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
-  address.sin_family = AF_INET, address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   bind(s, reinterpret_cast<sockaddr*>(&address), size);
   getsockname(s, reinterpret_cast<sockaddr*>(&address), &size);
@@ -326,7 +333,9 @@ TEST(Processes, BadInputIsOneClearLine) {
   fs::create_directory(folder / "out");
   write_text(folder / "out/thesis.tex", "years of work");
   expect_refused({"run", config, "--processes", "2"}, "is not empty and no run of ours");  // found by the first alone
-  setenv("RANK", "0", 1), setenv("WORLD_SIZE", "2", 1), setenv("MASTER_ADDR", "localhost", 1);
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("MASTER_ADDR", "localhost", 1);
   setenv("MASTER_PORT", "29500", 1);
   expect_refused({"run", config, "--processes", "2"}, "a launcher has started several already");
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);

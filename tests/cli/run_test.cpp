@@ -26,7 +26,8 @@ bool killed_run(const std::vector<std::string>& arguments, int milliseconds) {
   const pid_t child = fork();
   if (child == 0) {
     const int null = open("/dev/null", O_WRONLY);
-    dup2(null, 1), dup2(null, 2);
+    dup2(null, 1);
+    dup2(null, 2);
     std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
     for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
     list.push_back(nullptr);

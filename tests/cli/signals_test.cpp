@@ -33,7 +33,10 @@ class Command {
     _exit(127);
   }
   ~Command() {
-    if (!ended_) kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
+    if (!ended_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
   }
   Command(const Command&) = delete;
 
@@ -63,7 +66,8 @@ class Command {
 std::string long_evaluation(const TemporaryFolder& folder, const std::string& methods) {
   write_small_model(folder / "model");
   auto list = small_run(folder / "model", folder / "out", methods);
-  list.push_back({"stream.val", "4000", "test"}), list.push_back({"per_device_eval_batch_size", "1", "test"});
+  list.push_back({"stream.val", "4000", "test"});
+  list.push_back({"per_device_eval_batch_size", "1", "test"});
   std::map<std::string, std::string> last;
   for (const auto& a : list) last[a.key] = a.value;
   std::string yaml;
@@ -140,7 +144,8 @@ TEST(Signals, AStoppedPeerIsGivenUp) {
 std::string unused_port() {
   const int s = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
-  address.sin_family = AF_INET, address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   bind(s, reinterpret_cast<sockaddr*>(&address), size);
   getsockname(s, reinterpret_cast<sockaddr*>(&address), &size);

@@ -113,7 +113,8 @@ TEST_F(RunSummary, TaskNamesOfEveryKind) {
   auto index = nlohmann::json::parse(read_text(index_path));
   index["tasks"].erase(index["tasks"].begin() + 2, index["tasks"].end());
   const auto rename = [&](const std::string& first, const std::string& second) {
-    index["tasks"][0]["name"] = first, index["tasks"][1]["name"] = second;
+    index["tasks"][0]["name"] = first;
+    index["tasks"][1]["name"] = second;
     write_text(index_path, index.dump());
   };
   const std::vector<std::string> doctor = {"doctor", folder / "c.yaml"}, run = {"run", folder / "c.yaml"},
@@ -127,10 +128,14 @@ TEST_F(RunSummary, TaskNamesOfEveryKind) {
     EXPECT_FALSE(fs::exists(folder / "out"));
     EXPECT_FALSE(fs::exists(folder / "p/stream.json"));
   };
-  rename("a", "a"), refused("task 'a' stands twice");
-  rename("a\nb", "c"), refused("holds a control character");
-  rename("\x1b[31mred", "c"), refused("'\\x1b[31mred', holds a control character");
-  rename(std::string(121, 'x'), "c"), refused("has 121 characters");
+  rename("a", "a");
+  refused("task 'a' stands twice");
+  rename("a\nb", "c");
+  refused("holds a control character");
+  rename("\x1b[31mred", "c");
+  refused("'\\x1b[31mred', holds a control character");
+  rename(std::string(121, 'x'), "c");
+  refused("has 121 characters");
   expect_refused({"run", folder / "c.yaml", "--set", "label=\x1b[2J"}, "label: '\\x1b[2J' holds a control character");
   rename("count, or \"not\"", " =1+1");
   ASSERT_EQ(run_program(prepare).status, 0);

@@ -29,14 +29,17 @@ SpectraMoments moments_of(const Rows& rows) {
   SpectraMoments out;
   const auto n = static_cast<double>(rows.size());
   out.count = static_cast<int64_t>(rows.size());
-  out.mean.assign(4, 0), out.variance.assign(4, 0);
+  out.mean.assign(4, 0);
+  out.variance.assign(4, 0);
   for (const auto& row : rows)
     for (size_t d = 0; d < 4; ++d) out.mean[d] += row[d] / n;
   for (const auto& row : rows)
     for (size_t d = 0; d < 4; ++d)
       if (rows.size() > 1) out.variance[d] += (row[d] - out.mean[d]) * (row[d] - out.mean[d]) / (n - 1);
   out.radial = out.angular = out.embedding = out.mean;
-  out.entropy = out.mean[0], out.accuracy = out.mean[1], out.scored = out.count;
+  out.entropy = out.mean[0];
+  out.accuracy = out.mean[1];
+  out.scored = out.count;
   return out;
 }
 
@@ -78,7 +81,9 @@ class AnalysisFiles : public ::testing::Test {
     std::vector<double> mean, variance;
     for (const auto& row : rows) {
       const auto m = moments_of(row.samples);
-      skill.push_back(row.skill), task.push_back(row.task), count.push_back(m.count);
+      skill.push_back(row.skill);
+      task.push_back(row.task);
+      count.push_back(m.count);
       mean.insert(mean.end(), m.mean.begin(), m.mean.end());
       variance.insert(variance.end(), m.variance.begin(), m.variance.end());
     }
@@ -144,7 +149,8 @@ TEST_F(AnalysisFiles, OlderAndForeignFiles) {
   const auto old = write("old", {{0, 0, random_rows(1, 5, 0)}}, /*tasks=*/false);
   EXPECT_TRUE(pools_all_tasks(read_safetensors(old)));
   EXPECT_CONTAINS(error_of([&] { read_analysis_file(old); }), "pools all tasks, as an older version wrote it");
-  extra.clear(), metadata.clear();
+  extra.clear();
+  metadata.clear();
   const auto foreign = read_analysis_file(write("foreign", {{0, 0, random_rows(1, 5, 0)}}, /*tasks=*/false));
   EXPECT_EQ(shared_tasks(foreign, foreign, 0), (std::set<std::string>{""}));
   EXPECT_EQ(foreign.skill_name(0), "skill0");

@@ -73,7 +73,8 @@ TEST_F(Header, AgreesWithTheDecoders) {
     if (!entry.is_regular_file()) continue;
     const auto path = entry.path().string(), header = image_header_problem(path),
                all = complaint([&] { read_image(path); });
-    ++seen, good += all.empty();
+    ++seen;
+    good += all.empty();
     if (all.empty()) {
       EXPECT_EQ(header, "") << path;
     }
@@ -91,7 +92,10 @@ TEST_F(Header, APipeDoesNotBlock) {
 
 TEST_F(Header, TablesHaveBounds) {
   std::string wide = "c0", row = "1";
-  for (int i = 1; i < 4096; ++i) wide += cat(",c", i), row += ",1";
+  for (int i = 1; i < 4096; ++i) {
+    wide += cat(",c", i);
+    row += ",1";
+  }
   EXPECT_EQ(refusal_of("t.csv", wide + "\n" + row + "\n"), "");
   EXPECT_CONTAINS(refusal_of("t.csv", wide + ",more\n"), "t.csv:1: has more than 4096 columns");
   EXPECT_CONTAINS(refusal_of("t.csv", "a,b\n1,2\n" + std::string(1 << 20, ',')), "t.csv:3: has more than 4096 columns");

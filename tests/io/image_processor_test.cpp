@@ -35,7 +35,8 @@ json plain(const std::string& type) {  // pixel values stay bytes
 
 TEST(ImageProcessor, ClipResizesTheShortSideAndCutsTheCentre) {
   json config = plain("CLIPImageProcessorFast");
-  config["size"] = {{"shortest_edge", 4}}, config["crop_size"] = {{"height", 4}, {"width", 4}};
+  config["size"] = {{"shortest_edge", 4}};
+  config["crop_size"] = {{"height", 4}, {"width", 4}};
   Image8 wide = flat(4, 8, 10);
   for (int y = 0; y < 4; ++y)
     for (int x = 2; x < 6; ++x) wide.rgb[static_cast<size_t>(y * 8 + x) * 3] = static_cast<uint8_t>(100 + x);
@@ -50,7 +51,8 @@ TEST(ImageProcessor, ClipResizesTheShortSideAndCutsTheCentre) {
 
 TEST(ImageProcessor, ClipPadsWhatIsSmallerThanItsCrop) {
   json config = plain("CLIPImageProcessor");
-  config["do_resize"] = false, config["crop_size"] = 3;
+  config["do_resize"] = false;
+  config["crop_size"] = 3;
   const auto out = process(config, {flat(2, 5, 8)});
   EXPECT_EQ(out.shape, (Shape{1, 3, 3, 3}));
   for (int i = 0; i < 9; ++i) EXPECT_EQ(out.pixel_values[i], i < 6 ? 8 : 0);
@@ -58,7 +60,9 @@ TEST(ImageProcessor, ClipPadsWhatIsSmallerThanItsCrop) {
 
 TEST(ImageProcessor, LlavaCanPadToASquareOfTheMeanColour) {
   json config = plain("LlavaImageProcessor");
-  config["do_pad"] = true, config["size"] = 4, config["crop_size"] = 4;
+  config["do_pad"] = true;
+  config["size"] = 4;
+  config["crop_size"] = 4;
   config["image_mean"] = {0.5, 0.25, 0.0};
   const auto out = process(config, {flat(2, 4, 200)});
   EXPECT_EQ(out.pixel_values[0], 127);
@@ -137,18 +141,24 @@ TEST(ImageProcessor, WrongConfigurationsNameFileAndKey) {
   const auto message = [](json config) { return error_of([&] { process(config, {flat(4, 4, 1)}); }); };
   json config = plain("CLIPImageProcesor");
   EXPECT_CONTAINS(message(config), "did you mean 'CLIPImageProcessor'");
-  config = plain("CLIPImageProcessor"), config["size"] = {{"shortest_edge", 1e300}};
+  config = plain("CLIPImageProcessor");
+  config["size"] = {{"shortest_edge", 1e300}};
   EXPECT_CONTAINS(message(config), "config.json: size: 'shortest_edge' must be a whole number");
-  config = plain("BlipImageProcessor"), config["resample"] = 0;
+  config = plain("BlipImageProcessor");
+  config["resample"] = 0;
   EXPECT_CONTAINS(message(config), "'resample' 0 is not supported");
-  config = plain("BlipImageProcessor"), config["size"] = {{"height", 3}};
+  config = plain("BlipImageProcessor");
+  config["size"] = {{"height", 3}};
   EXPECT_CONTAINS(message(config), "\"height\" and \"width\"");
-  config = plain("BlipImageProcessor"), config["image_std"] = {1, 2};
+  config = plain("BlipImageProcessor");
+  config["image_std"] = {1, 2};
   EXPECT_CONTAINS(message(config), "'image_std' must be a list of three numbers");
-  config = plain("BlipImageProcessor"), config["do_resize"] = "yes";
+  config = plain("BlipImageProcessor");
+  config["do_resize"] = "yes";
   EXPECT_CONTAINS(message(config), "'do_resize' must be true or false");
   EXPECT_CONTAINS(message({{"size", 3}}), "image_processor_type");
-  config = plain("BlipImageProcessor"), config["do_resize"] = false;
+  config = plain("BlipImageProcessor");
+  config["do_resize"] = false;
   EXPECT_CONTAINS(error_of([&] { process(config, {flat(2, 2, 1), flat(2, 3, 1)}); }), "one by one");
 }
 

@@ -147,7 +147,8 @@ TEST_F(RecordFile, JsonTestSuite) {
         EXPECT_TRUE(std::regex_search(error, place)) << name << ": " << error;
       }
     }
-    accepted += name[0] == 'y', refused += name[0] == 'n';
+    accepted += name[0] == 'y';
+    refused += name[0] == 'n';
   }
   EXPECT_EQ(accepted, 95);
   EXPECT_GT(refused, 180);

@@ -84,7 +84,8 @@ std::vector<double> plain_axis(const std::vector<double>& input, int64_t output)
     double sum = 0, weights = 0;
     for (size_t j = 0; j < input.size(); ++j) {
       const double weight = cubic((static_cast<double>(j) + 0.5 - (static_cast<double>(i) + 0.5) * scale) / stretch);
-      sum += weight * input[j], weights += weight;
+      sum += weight * input[j];
+      weights += weight;
     }
     out.push_back(sum / weights);
   }

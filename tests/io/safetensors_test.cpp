@@ -36,7 +36,10 @@ std::string file(const std::string& entries, size_t data_bytes) {
 
 TensorView view(const std::string& name, Dtype dtype, std::vector<int64_t> shape, const std::string& data) {
   TensorView out;
-  out.name = name, out.dtype = dtype, out.shape = std::move(shape), out.data = span(data);
+  out.name = name;
+  out.dtype = dtype;
+  out.shape = std::move(shape);
+  out.data = span(data);
   return out;
 }
 
@@ -166,7 +169,8 @@ TEST(Safetensors, ManyTensorsTakeLinearTime) {
 
 TEST(Safetensors, MetadataIsReadByTheOneReader) {
   Safetensors stored;
-  stored.path = "f", stored.metadata = {{"deep", std::string(100000, '[')}, {"large", "[1e999]"}, {"good", "[1]"}};
+  stored.path = "f";
+  stored.metadata = {{"deep", std::string(100000, '[')}, {"large", "[1e999]"}, {"good", "[1]"}};
   EXPECT_EQ(metadata_json(stored, "good")[0], 1);
   EXPECT_CONTAINS(error_of([&] { metadata_json(stored, "deep"); }), "f: metadata 'deep':1:501: not valid JSON: nested");
   EXPECT_CONTAINS(error_of([&] { metadata_json(stored, "large"); }), "number overflow");

@@ -112,7 +112,8 @@ TEST(TokenizerLimits, AddedTokensAgreeWithThePlainSearch) {
     std::vector<std::string> contents;
     for (int i = 0; i < 6; ++i) {
       AddedToken token;
-      token.id = i, token.content = random_text(random, 5);
+      token.id = i;
+      token.content = random_text(random, 5);
       contents.push_back(token.content);
       added.add(token, decode_utf8(token.content), "x.json");
     }

@@ -70,7 +70,8 @@ TEST(SentencePiece, UserPiecesAndExtraSpaces) {
 // As InternLM2's folders do: <|im_end|> has the number of a piece that the vocabulary keeps free.
 TEST(SentencePiece, AddedTokensTakeTheNumbersOfFreePieces) {
   auto pieces = llama_pieces({kMark, "a"});
-  pieces.push_back({"[UNUSED_TOKEN_145]", 0, 4}), pieces.push_back({"[UNUSED_TOKEN_146]", 0, 4});
+  pieces.push_back({"[UNUSED_TOKEN_145]", 0, 4});
+  pieces.push_back({"[UNUSED_TOKEN_146]", 0, 4});
   TemporaryFolder folder;
   write_text(folder / "tokenizer.model", sentencepiece_bytes(pieces, true));
   write_text(folder / "added_tokens.json", "{\"<|im_end|>\": 261, \"<img>\": 263}");

@@ -40,7 +40,9 @@ void need(int code) {
 void encode(AVFormatContext* out, AVStream* stream, AVCodecContext* encoder, int frames) {
   AVFrame* frame = av_frame_alloc();
   AVPacket* packet = av_packet_alloc();
-  frame->format = AV_PIX_FMT_YUV420P, frame->width = kWidth, frame->height = kHeight;
+  frame->format = AV_PIX_FMT_YUV420P;
+  frame->width = kWidth;
+  frame->height = kHeight;
   need(av_frame_get_buffer(frame, 0));
   for (int i = 0; i <= frames; ++i) {
     if (i < frames) {
@@ -61,7 +63,8 @@ void encode(AVFormatContext* out, AVStream* stream, AVCodecContext* encoder, int
       need(av_interleaved_write_frame(out, packet));
     }
   }
-  av_packet_free(&packet), av_frame_free(&frame);
+  av_packet_free(&packet);
+  av_frame_free(&frame);
 }
 
 void write_video(const std::string& path, int frames, bool turned = false) {
@@ -70,14 +73,19 @@ void write_video(const std::string& path, int frames, bool turned = false) {
   const AVCodec* codec = avcodec_find_encoder(AV_CODEC_ID_MPEG4);
   ASSERT_NE(codec, nullptr);
   AVCodecContext* encoder = avcodec_alloc_context3(codec);
-  encoder->width = kWidth, encoder->height = kHeight, encoder->pix_fmt = AV_PIX_FMT_YUV420P;
-  encoder->time_base = {1, kRate}, encoder->framerate = {kRate, 1}, encoder->gop_size = 12;
+  encoder->width = kWidth;
+  encoder->height = kHeight;
+  encoder->pix_fmt = AV_PIX_FMT_YUV420P;
+  encoder->time_base = {1, kRate};
+  encoder->framerate = {kRate, 1};
+  encoder->gop_size = 12;
   encoder->bit_rate = 4'000'000;
   if (out->oformat->flags & AVFMT_GLOBALHEADER) encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
   need(avcodec_open2(encoder, codec, nullptr));
   AVStream* stream = avformat_new_stream(out, nullptr);
   need(avcodec_parameters_from_context(stream->codecpar, encoder));
-  stream->time_base = encoder->time_base, stream->avg_frame_rate = encoder->framerate;
+  stream->time_base = encoder->time_base;
+  stream->avg_frame_rate = encoder->framerate;
   if (turned) {
 #if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
     auto* side = av_packet_side_data_new(&stream->codecpar->coded_side_data, &stream->codecpar->nb_coded_side_data,
@@ -92,7 +100,9 @@ void write_video(const std::string& path, int frames, bool turned = false) {
   need(avformat_write_header(out, nullptr));
   encode(out, stream, encoder, frames);
   need(av_write_trailer(out));
-  avio_closep(&out->pb), avcodec_free_context(&encoder), avformat_free_context(out);
+  avio_closep(&out->pb);
+  avcodec_free_context(&encoder);
+  avformat_free_context(out);
 }
 
 // A quarter of a second of silence.
@@ -101,19 +111,26 @@ void write_sound(const std::string& path) {
   need(avformat_alloc_output_context2(&out, nullptr, nullptr, path.c_str()));
   AVStream* stream = avformat_new_stream(out, nullptr);
   auto* par = stream->codecpar;
-  par->codec_type = AVMEDIA_TYPE_AUDIO, par->codec_id = AV_CODEC_ID_PCM_S16LE, par->sample_rate = 8000;
+  par->codec_type = AVMEDIA_TYPE_AUDIO;
+  par->codec_id = AV_CODEC_ID_PCM_S16LE;
+  par->sample_rate = 8000;
   av_channel_layout_default(&par->ch_layout, 1);
-  par->bits_per_coded_sample = 16, par->block_align = 2, par->format = AV_SAMPLE_FMT_S16;
+  par->bits_per_coded_sample = 16;
+  par->block_align = 2;
+  par->format = AV_SAMPLE_FMT_S16;
   stream->time_base = {1, 8000};
   need(avio_open(&out->pb, path.c_str(), AVIO_FLAG_WRITE));
   need(avformat_write_header(out, nullptr));
   AVPacket* packet = av_packet_alloc();
   need(av_new_packet(packet, 4000));
   std::fill_n(packet->data, 4000, uint8_t(0));
-  packet->pts = packet->dts = 0, packet->duration = 2000;
+  packet->pts = packet->dts = 0;
+  packet->duration = 2000;
   need(av_write_frame(out, packet));
   need(av_write_trailer(out));
-  av_packet_free(&packet), avio_closep(&out->pb), avformat_free_context(out);
+  av_packet_free(&packet);
+  avio_closep(&out->pb);
+  avformat_free_context(out);
 }
 
 int grey_at(const Image8& image, int64_t y, int64_t x) {
@@ -188,7 +205,8 @@ TEST_F(Video, WhatIsWrongIsSaidInOneLine) {
     const auto bytes = read_text(folder_ / from);
     write_text(folder_ / to, bytes.substr(0, bytes.size() / 2));
   };
-  cut("a.mp4", "cut.mp4"), cut("a.mkv", "cut.mkv");
+  cut("a.mp4", "cut.mp4");
+  cut("a.mkv", "cut.mkv");
   EXPECT_CONTAINS(refusal("cut.mp4"), "cannot be read as a video");  // its index stood at the end
   const auto late = refusal("cut.mkv");
   EXPECT_TRUE(late.find("ends at") != std::string::npos || late.find("is damaged at") != std::string::npos) << late;

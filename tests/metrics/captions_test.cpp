@@ -98,7 +98,10 @@ TEST(RougeL, TheFastSubsequenceEqualsThePlainOne) {
 
 TEST(Captions, HugeTextsStayCheap) {
   std::string same, mixed;
-  for (int i = 0; i < 50000; ++i) same += "x ", mixed += "w" + std::to_string(i % 997) + " ";
+  for (int i = 0; i < 50000; ++i) {
+    same += "x ";
+    mixed += "w" + std::to_string(i % 997) + " ";
+  }
   const std::vector<Answered> samples = {
       {"1", same, {same, mixed}}, {"2", mixed, {mixed, same}}, {"3", std::string(100000, 'y'), {same}}};
   for (const char* name : {"bleu", "rouge_l", "cider", "vqa", "textvqa", "letter", "exact"})

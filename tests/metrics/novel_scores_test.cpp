@@ -65,7 +65,9 @@ TEST(NovelScores, AHoleInATaskThatHasScoresIsStillAnError) {
 
 TEST(NamedScores, OfAJointRunHaveNoForgetting) {
   ScoreMatrix joint;
-  joint.tasks = {"a", "b"}, joint.zero_shot = {10, 20}, joint.rows = {{50, 130}};
+  joint.tasks = {"a", "b"};
+  joint.zero_shot = {10, 20};
+  joint.rows = {{50, 130}};
   const auto scores = named_scores(joint, true);
   EXPECT_DOUBLE_EQ(scores.at("AP"), 90);
   EXPECT_DOUBLE_EQ(scores.at("zero_shot"), 15);

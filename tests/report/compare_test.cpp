@@ -11,7 +11,10 @@ namespace {
 
 FabricatedRun run_of(const std::string& label, int64_t seed = 0, int64_t order = 0) {
   FabricatedRun run;
-  run.label = label, run.method = label.substr(0, label.find('-')), run.seed = seed, run.order = order;
+  run.label = label;
+  run.method = label.substr(0, label.find('-'));
+  run.seed = seed;
+  run.order = order;
   run.log = run.analysis = false;
   return run;
 }
@@ -64,7 +67,8 @@ TEST_F(Compare, MeansOverRunsAndTheLinesBeside) {
   write_run(folder.path(), shifted(run_of("asr"), 10));
   write_run(folder.path(), shifted(run_of("asr", 1), 20));
   auto joint = run_of("joint");
-  joint.rows = {{80, 80, 80}}, joint.replay_free = false;
+  joint.rows = {{80, 80, 80}};
+  joint.replay_free = false;
   write_run(folder.path(), joint);
   const auto comparison = compare();
   const auto& groups = comparison.tables.at(0).groups;
@@ -152,7 +156,8 @@ TEST_F(Compare, WhatTheSamplesCannotSayIsSaid) {
 TEST_F(Compare, SeveralStreamsHaveTheirOwnTables) {
   write_run(folder.path(), run_of("vanilla"));
   auto other = run_of("asr");
-  other.stream = "world-cit", other.tasks = {"a", "b", "c"};
+  other.stream = "world-cit";
+  other.tasks = {"a", "b", "c"};
   write_run(folder.path(), other);
   EXPECT_EQ(compare().tables.size(), 2u);
 }
@@ -178,7 +183,8 @@ TEST_F(Compare, ChosenScoresAndBaseline) {
   write_run(folder.path(), shifted(run_of("asr"), 5));
   EXPECT_TRUE(compare().tables[0].differences.empty());
   CompareOptions options;
-  options.against = "ewc", options.metrics = parse_metric_list("BWT,AP");
+  options.against = "ewc";
+  options.metrics = parse_metric_list("BWT,AP");
   const auto comparison = compare(options);
   EXPECT_EQ(comparison.tables[0].groups[1].label, "ewc");
   EXPECT_NEAR(comparison.tables[0].differences.at(0).mean[1], 5, 1e-9);

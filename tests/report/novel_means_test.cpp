@@ -18,7 +18,10 @@ class NovelCompositions : public testing::Test {
   void add(const std::string& label, const std::string& stream, const std::string& group, double novel,
            int64_t seed = 0) {
     FabricatedRun run;
-    run.label = run.method = label, run.stream = stream, run.held_out = group, run.seed = seed;
+    run.label = run.method = label;
+    run.stream = stream;
+    run.held_out = group;
+    run.seed = seed;
     run.log = run.analysis = run.predictions = false;
     if (stream == "vqacl:nextqa") run.tasks = {"CW", "TN", "TC"};
     if (!group.empty()) {
@@ -103,7 +106,8 @@ TEST_F(NovelCompositions, AMeanOverFewerGroupsSaysSoAndIsNotCompared) {
 
 TEST_F(NovelCompositions, AStreamThatHoldsAnotherGroupOutInEveryTaskNeedsOneRun) {
   FabricatedRun run;
-  run.stream = "world-sc", run.novel = {{70}, {60, NAN}, {50, NAN, 20}};
+  run.stream = "world-sc";
+  run.novel = {{70}, {60, NAN}, {50, NAN, 20}};
   write_run(folder.path(), run);
   set = load_runs({folder.path()});
   EXPECT_DOUBLE_EQ(set.runs[0].score("AP_novel"), 35);
@@ -131,7 +135,9 @@ TEST_F(Tables, UnfinishedRunsHaveRowsOfTheirOwnAndNoDifference) {
   run.log = run.analysis = false;
   run.label = run.method = "vanilla";
   write_run(folder.path(), run);
-  run.label = run.method = "asr", run.complete = false, run.rows = {{90}, {90, 90}};
+  run.label = run.method = "asr";
+  run.complete = false;
+  run.rows = {{90}, {90, 90}};
   write_run(folder.path(), run);
   set = load_runs({folder.path()});
   const auto comparison = compare_runs(set, {});
@@ -147,7 +153,7 @@ TEST_F(Tables, LabelsCannotBreakATableOrSteerATerminalOrASpreadsheet) {
   run.log = run.analysis = false;
   run.label =
       "=cmd|'calc'\n\x1b[2J\xc2\x9b"
-      "31m",
+      "31m";
   run.stream = "+a,\"b\"";
   write_run(folder.path(), run);
   set = load_runs({folder.path()});

@@ -15,7 +15,9 @@ namespace {
 
 FabricatedRun logged_run(const std::string& label, int64_t seed = 0) {
   FabricatedRun run;
-  run.label = label, run.method = label, run.seed = seed;
+  run.label = label;
+  run.method = label;
+  run.seed = seed;
   return run;
 }
 
@@ -99,7 +101,8 @@ TEST(Charts, SurviveAwkwardData) {
   for (const std::vector<double>& y : {std::vector<double>{}, {NAN, NAN}, {5}, {5, 5}, {1e30, -1e30}, {INFINITY, 1}}) {
     Series series;
     for (size_t i = 0; i < y.size(); ++i) series.x.push_back(static_cast<double>(i));
-    series.y = y, series.markers = true;
+    series.y = y;
+    series.markers = true;
     chart.series = {series};
     const auto svg = draw(chart);
     EXPECT_EQ(svg.find("nan"), std::string::npos);
@@ -112,7 +115,8 @@ TEST_F(Page, IsCompleteAndSelfContained) {
   for (int64_t seed = 0; seed < 2; ++seed)
     for (const char* label : {"vanilla", "asr"}) write_run(folder.path(), logged_run(label, seed));
   auto joint = logged_run("joint");
-  joint.rows = {{80, 80, 80}}, joint.replay_free = false;
+  joint.rows = {{80, 80, 80}};
+  joint.replay_free = false;
   write_run(folder.path(), joint);
   const auto html = page();
   EXPECT_EQ(first_imbalance(html), "");

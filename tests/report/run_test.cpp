@@ -47,10 +47,13 @@ TEST_F(Runs, AnOutFolderAndAMethodFolder) {
 TEST_F(Runs, UnfinishedRunsShowWhatIsThereAndSaySo) {
   FabricatedRun run;
   write_run(folder.path(), run);
-  run.label = "ewc", run.complete = false, run.rows = {{50}, {40, 60}};
+  run.label = "ewc";
+  run.complete = false;
+  run.rows = {{50}, {40, 60}};
   const auto unfinished = write_run(folder.path(), run);
   write_text(unfinished + "/log.jsonl", read_text(unfinished + "/log.jsonl") + "{\"loss\": 0.");  // being written
-  run.label = "er", run.rows.clear();
+  run.label = "er";
+  run.rows.clear();
   write_run(folder.path(), run);
   std::filesystem::create_directories(folder / "lwf");
   write_text(folder / "lwf/log.jsonl", "");
@@ -142,7 +145,8 @@ TEST_F(Runs, CaptionScoresMayExceedAHundred) {
   run.predictions = false;
   write_run(folder.path(), run);
   EXPECT_DOUBLE_EQ(load_runs({folder.path()}).runs[0].score("AP"), (145 + 50 + 230.5) / 3);
-  run.label = run.method = "joint", run.rows = {{150, 60, 230.5}};
+  run.label = run.method = "joint";
+  run.rows = {{150, 60, 230.5}};
   write_run(folder.path(), run);
   EXPECT_EQ(load_runs({folder / "joint"}).runs[0].matrix.rows[0][2], 230.5);
 }
@@ -156,7 +160,8 @@ TEST_F(Runs, TaskNamesWithCommasQuotesAndSpaces) {
 
 TEST_F(Runs, JointMatrices) {
   FabricatedRun joint;
-  joint.label = joint.method = "joint", joint.rows = {{70, 80, 90}};
+  joint.label = joint.method = "joint";
+  joint.rows = {{70, 80, 90}};
   const auto run = write_run(folder.path(), joint);
   auto set = load_runs({folder.path()});
   EXPECT_EQ(set.runs[0].matrix.zero_shot, (std::vector<double>{10, 20, 30}));

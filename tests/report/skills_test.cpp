@@ -22,7 +22,8 @@ class SkillFigures : public testing::Test {
     std::vector<double> spectra(8 * bin_of_task.size(), 0);
     auto names = nlohmann::json::array();
     for (int64_t t = 0; t < n; ++t) {
-      task.push_back(t), names.push_back(cat("task", t));
+      task.push_back(t);
+      names.push_back(cat("task", t));
       spectra[static_cast<size_t>(8 * t + bin_of_task[static_cast<size_t>(t)])] = 1;
     }
     tensors.add("skill", Dtype::I64, {n}, zeros);

@@ -122,7 +122,8 @@ TEST(FunctionalWords, ALexiconOverrulesTheOpenClasses) {
   EXPECT_EQ(starred("look at the frell glorp"), "*look* *at* the frell *glorp*");
   const Lexicon verbs = [](const std::string& word) {
     PartsOfSpeech parts;
-    parts.verb = word == "glorp", parts.noun = word == "frell";
+    parts.verb = word == "glorp";
+    parts.noun = word == "frell";
     return parts;
   };
   EXPECT_EQ(starred("when will the frell glorp", verbs), "*when* will the *frell* *glorp*");

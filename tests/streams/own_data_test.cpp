@@ -30,7 +30,8 @@ class OwnData : public Prepare {
   }
   std::unique_ptr<Stream> direct() const {
     StreamOptions options;
-    options.name = "manifest", options.path = folder_ / "in";
+    options.name = "manifest";
+    options.path = folder_ / "in";
     return make_stream(options);
   }
   static std::string complaint(const std::function<void()>& call) {  // or ""
@@ -44,7 +45,8 @@ class OwnData : public Prepare {
   // What a run and 'asr prepare' say to this one row.
   std::string refusal_of(const json& row) {
     fs::remove_all(folder_ / "out");
-    save("t.train.json", json::array({row}).dump()), save("t.val.json", json::array({row}).dump());
+    save("t.train.json", json::array({row}).dump());
+    save("t.val.json", json::array({row}).dump());
     const auto run = complaint([&] { direct(); }), prepared = complaint([&] { prepare("manifest"); });
     EXPECT_EQ(run.find('\n'), std::string::npos) << run;
     EXPECT_EQ(run.empty(), prepared.empty()) << run << " / " << prepared;
@@ -57,7 +59,8 @@ class OwnData : public Prepare {
 
 TEST_F(OwnData, AListOfLlavaIsAStreamAsItIs) {
   save("colors.json", list_of(llava).dump(1));
-  save("shapes.train.json", list_of(llava).dump()), save("shapes.val.json", list_of(llava, 3).dump());
+  save("shapes.train.json", list_of(llava).dump());
+  save("shapes.val.json", list_of(llava, 3).dump());
   const auto stream = direct();
   ASSERT_EQ(stream->tasks().size(), 2u);
   EXPECT_EQ(stream->tasks()[0].name, "colors");
@@ -81,7 +84,8 @@ json sharegpt(int i) {
 }
 
 TEST_F(OwnData, ShareGptWithoutIds) {
-  save("t.train.json", list_of(sharegpt).dump()), save("t.val.json", list_of(sharegpt, 2).dump());
+  save("t.train.json", list_of(sharegpt).dump());
+  save("t.val.json", list_of(sharegpt, 2).dump());
   const auto sample = direct()->sample(0, DataSplit::train, 4);
   EXPECT_EQ(sample.id, "t.train:5");
   EXPECT_EQ(sample.answer, "4");
@@ -97,7 +101,8 @@ TEST_F(OwnData, EveryAnswerOfAConversationIsASample) {
     talk.push_back({{"from", "gpt"}, {"value", cat("a", i)}});
   }
   const json row = {{"id", 9}, {"image", "p/1.png"}, {"conversations", talk}};
-  save("t.train.json", json::array({row}).dump()), save("t.val.json", json::array({row}).dump());
+  save("t.train.json", json::array({row}).dump());
+  save("t.val.json", json::array({row}).dump());
   const auto stream = direct();
   ASSERT_EQ(stream->size(0, DataSplit::train), 3);
   const auto last = stream->sample(0, DataSplit::train, 2);
@@ -171,7 +176,8 @@ TEST_F(OwnData, TasksByAField) {
     list.back()["topic"] = i % 2 ? json("old") : json(7);
   }
   save("all.json", list.dump());
-  options_.source = folder_ / "in/all.json", options_.task_field = "topic";
+  options_.source = folder_ / "in/all.json";
+  options_.task_field = "topic";
   const auto index = prepare("manifest");
   ASSERT_EQ(index["tasks"].size(), 2u);
   EXPECT_EQ(text(index, 0, "name"), "7");  // as they come
@@ -179,12 +185,16 @@ TEST_F(OwnData, TasksByAField) {
   EXPECT_EQ(all_rows(index, "train") + all_rows(index, "val"), 20);
   EXPECT_EQ(open("manifest")->sample(1, DataSplit::train, 0).height, 4);
   EXPECT_TRUE(prepare("manifest").contains("already_complete"));
-  options_.output = folder_ / "other", options_.task_field = "tpic";
+  options_.output = folder_ / "other";
+  options_.task_field = "tpic";
   EXPECT_CONTAINS(refusal("manifest"), "all.json: no row has a member 'tpic' (--task-field); did you mean 'topic'?");
-  options_.task_field = "topic", list[3].erase("topic"), list[4]["topic"] = "a/b";
+  options_.task_field = "topic";
+  list[3].erase("topic");
+  list[4]["topic"] = "a/b";
   save("all.json", list.dump());
   EXPECT_CONTAINS(refusal("manifest"), "id 'r3': has no text 'topic', which names its task");
-  list[5]["topic"] = "line\nbreak", list[6]["topic"] = std::string(121, 'x');
+  list[5]["topic"] = "line\nbreak";
+  list[6]["topic"] = std::string(121, 'x');
   save("all.json", list.dump());
   options_.skip_bad = true;
   const auto skipped = prepare("manifest")["skipped"];
@@ -260,10 +270,12 @@ TEST_F(OwnData, PicturesAreOpenedBeforeTraining) {
   save("frames/1.png", "no picture");
   EXPECT_CONTAINS(refusal_of({{"id", 1}, {"image", "frames"}, {"question", "q"}, {"answer", "a"}}), "frames/1.png");
   fs::remove_all(folder_ / "out");
-  save("t.train.json", json::array({row}).dump()), save("t.val.json", json::array({row}).dump());
+  save("t.train.json", json::array({row}).dump());
+  save("t.val.json", json::array({row}).dump());
   options_.trust_pictures = true;
   EXPECT_EQ(rows(prepare("manifest"), 0, "train"), 1);
-  fs::remove_all(folder_ / "out"), fs::remove(folder_ / "in/bad.png");
+  fs::remove_all(folder_ / "out");
+  fs::remove(folder_ / "in/bad.png");
   EXPECT_CONTAINS(refusal("manifest"), "there is no image");
 }
 

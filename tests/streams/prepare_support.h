@@ -22,7 +22,9 @@ class Prepare : public testing::Test {
  protected:
   Prepare() {
     std::filesystem::create_directories(folder_ / "in");
-    options_.source = folder_ / "in", options_.output = folder_ / "out", options_.check_images = false;
+    options_.source = folder_ / "in";
+    options_.output = folder_ / "out";
+    options_.check_images = false;
   }
   void save(const std::string& name, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(folder_ / ("in/" + name)).parent_path());
@@ -39,7 +41,8 @@ class Prepare : public testing::Test {
   }
   std::unique_ptr<Stream> open(const std::string& name) const {
     StreamOptions options;
-    options.name = name, options.path = options_.output;
+    options.name = name;
+    options.path = options_.output;
     return make_stream(options);
   }
   static int64_t rows(const nlohmann::json& index, size_t task, const char* split) {
@@ -82,7 +85,8 @@ class Prepare : public testing::Test {
   void save_both() {
     const std::vector<std::string> types = {"what is the", "where is the", "is the",       "does the",  "how many",
                                             "is the man",  "what color",   "what kind of", "what time", "why"};
-    save_vqa("train", types, 12), save_vqa("val", types, 8);
+    save_vqa("train", types, 12);
+    save_vqa("val", types, 8);
   }
 
   TemporaryFolder folder_;

@@ -90,12 +90,16 @@ TEST_F(Prepare, BadRowsAreNamedOrSkippedAndListed) {
   auto& list = top["annotations"];
   const auto id = [&](size_t i) { return list[i]["question_id"].get<int64_t>(); };
   const auto second = id(2), third = id(3), fourth = id(5);
-  list[2].erase("answers"), list[3]["question_id"] = 77, list[4] = list[0], list[5]["question_type"] = "odd";
+  list[2].erase("answers");
+  list[3]["question_id"] = 77;
+  list[4] = list[0];
+  list[5]["question_type"] = "odd";
   save(path, top.dump(1));
   EXPECT_CONTAINS(refusal("vqav2-10"), cat("id '", second, "': has no answers; --skip-bad"));
   EXPECT_CONTAINS(refusal("vqav2-10"), "annotations.json:");
 
-  options_.skip_bad = true, options_.output = folder_ / "out2";
+  options_.skip_bad = true;
+  options_.output = folder_ / "out2";
   const auto index = prepare("vqav2-10");
   EXPECT_EQ(all_rows(index, "val"), 80 - 4);
   // Two annotations without a question of theirs leave two questions without an annotation.
@@ -110,7 +114,9 @@ TEST_F(Prepare, BadRowsAreNamedOrSkippedAndListed) {
   EXPECT_CONTAINS(lines, cat("\"id\":\"", fourth, "\""));
   EXPECT_CONTAINS(lines, "question_type 'odd' is none of the 65");
 
-  options_.check_images = true, options_.skip_bad = false, options_.output = folder_ / "out3";
+  options_.check_images = true;
+  options_.skip_bad = false;
+  options_.output = folder_ / "out3";
   EXPECT_CONTAINS(refusal("vqav2-10"), "there is no image");
 }
 
@@ -180,7 +186,8 @@ TEST_F(Prepare, VqaclGroupsAndNovelComposition) {
   EXPECT_EQ(nested[0].rows, (std::vector<int64_t>{4, 9}));
   EXPECT_EQ(nested[4].name, "G2");
 
-  options_.output = folder_ / "novel", options_.held_out = "G2";
+  options_.output = folder_ / "novel";
+  options_.held_out = "G2";
   const auto novel = prepare("vqacl");
   EXPECT_EQ(rows(novel, 0, "train"), 10);
   EXPECT_EQ(rows(novel, 0, "novel"), 0);
@@ -194,10 +201,13 @@ TEST_F(Prepare, VqaclGroupsAndNovelComposition) {
   for (const auto& phase : open("vqacl")->phases(1)) order.push_back(phase.name);
   EXPECT_EQ(order, (std::vector<std::string>{"G5", "G1", "G3", "G4"}));
   StreamOptions mixed;
-  mixed.name = "vqacl", mixed.path = options_.output, mixed.groups = GroupOrder::mixed;
+  mixed.name = "vqacl";
+  mixed.path = options_.output;
+  mixed.groups = GroupOrder::mixed;
   EXPECT_TRUE(make_stream(mixed)->phases(1).empty());
   EXPECT_NE(make_stream(mixed)->fingerprint(), open("vqacl")->fingerprint());
-  options_.held_out = "G0", options_.output = folder_ / "none";
+  options_.held_out = "G0";
+  options_.output = folder_ / "none";
   EXPECT_CONTAINS(refusal("vqacl"), "use G1 to G5");
 }
 
@@ -220,7 +230,8 @@ TEST_F(Prepare, NextqaFromCsv) {
   ASSERT_EQ(nested.size(), 2u);  // of G2 G3 G0 G4 G1, two have rows
   EXPECT_EQ(nested[0].name, "G0");
   EXPECT_EQ(nested[1].name, "G1");
-  options_.output = folder_ / "novel", options_.held_out = "G1";
+  options_.output = folder_ / "novel";
+  options_.held_out = "G1";
   const auto novel = prepare("vqacl:nextqa");
   EXPECT_EQ(rows(novel, 2, "novel"), 1);
   EXPECT_EQ(rows(novel, 2, "train"), 1);
@@ -261,7 +272,8 @@ TEST_F(Prepare, TheLongTailIsWhatTheRuleSays) {
   options_.output = folder_ / "again";
   prepare("clt-vqa");
   EXPECT_EQ(first, read_text(folder_ / "again/01-recognition/train.jsonl"));
-  options_.output = folder_ / "other", options_.seed = 5;
+  options_.output = folder_ / "other";
+  options_.seed = 5;
   prepare("clt-vqa");
   EXPECT_NE(first, read_text(folder_ / "other/01-recognition/train.jsonl"));
 }
@@ -287,9 +299,13 @@ TEST_F(Prepare, CoinInEightStages) {
   for (const char* task : {"ScienceQA", "TextVQA", "ImageNet", "GQA", "VizWiz", "Grounding", "VQAv2", "OCRVQA"}) {
     const auto root = cat("Instructions_Original/", task, "/");
     auto train = turn_rows(3, "B"), test = test_rows(2, "B");
-    if (std::string(task) == "ScienceQA") train[1].erase("image"), train[1]["conversations"][0]["value"] = "What?";
+    if (std::string(task) == "ScienceQA") {
+      train[1].erase("image");
+      train[1]["conversations"][0]["value"] = "What?";
+    }
     if (std::string(task) == "Grounding") test[0]["answer_bbox"] = "[0.1, 0.2, 0.3, 0.4]";
-    save(root + "train.json", train.dump()), save(root + "test.json", test.dump());
+    save(root + "train.json", train.dump());
+    save(root + "test.json", test.dump());
   }
   json answers = json::array();
   for (int i = 0; i < 10; ++i) answers.push_back(cat("said ", i));
@@ -309,14 +325,16 @@ TEST_F(Prepare, CoinInEightStages) {
   EXPECT_TRUE(index["tasks"][0]["text_only"].get<bool>());
   EXPECT_FALSE(index["tasks"][1].contains("text_only"));
 
-  options_.native = true, options_.output = folder_ / "native";
+  options_.native = true;
+  options_.output = folder_ / "native";
   EXPECT_EQ(text(prepare("coin"), 2, "metric"), "contains_coin");
   options_.output = folder_ / "other";
   auto twice = turn_rows(3, "B");
   twice[2]["id"] = "r1";
   save("Instructions_Original/GQA/train.json", twice.dump());
   EXPECT_CONTAINS(refusal("coin"), "id 'r1': the id stands twice");
-  options_.number_rows = true, options_.output = folder_ / "numbered";
+  options_.number_rows = true;
+  options_.output = folder_ / "numbered";
   EXPECT_EQ(rows(prepare("coin"), 3, "train"), 3);
   EXPECT_CONTAINS(refusal("coin:diverse"), "other");
   options_.output = folder_ / "diverse";
@@ -329,7 +347,8 @@ TEST_F(Prepare, UcitInSixStages) {
     const auto train = name == "ArxivQA" || name == "CLEVR" ? "train_4w.json"
                        : name == "Flickr30k"                ? "train_brief_4w.json"
                                                             : "train.json";
-    save(root + train, turn_rows(3, "a cat").dump()), save(root + "test_3000.json", test_rows(2, "a cat").dump());
+    save(root + train, turn_rows(3, "a cat").dump());
+    save(root + "test_3000.json", test_rows(2, "a cat").dump());
     save(root + "val_coco_type_3000.json", json{{"images", {{{"id", 1}}, {{"id", 2}}}},
                                                 {"annotations",
                                                  {{{"image_id", 1}, {"id", 1}, {"caption", "one"}},
@@ -352,9 +371,11 @@ TEST_F(Prepare, AUsersFolderAsItIs) {
     lines += json{{"id", i}, {"image", cat("p", i, ".png")}, {"question", "how dark?"}, {"answer", i}}.dump() + "\r\n";
   }
   save("b second.jsonl", lines);
-  save("a first.train.jsonl", lines), save("a first.val.jsonl", lines.substr(0, lines.find('\n') + 1));
+  save("a first.train.jsonl", lines);
+  save("a first.val.jsonl", lines.substr(0, lines.find('\n') + 1));
   StreamOptions options;
-  options.name = "manifest", options.path = folder_ / "in";
+  options.name = "manifest";
+  options.path = folder_ / "in";
   const auto stream = make_stream(options);
   ASSERT_EQ(stream->tasks().size(), 2u);
   EXPECT_EQ(stream->tasks()[0].name, "a first");
@@ -386,7 +407,8 @@ TEST_F(Prepare, BadRowsOfAUser) {
   const auto run = [&](const std::string& text) {
     save("t.jsonl", text);
     StreamOptions options;
-    options.name = "manifest", options.path = folder_ / "in";
+    options.name = "manifest";
+    options.path = folder_ / "in";
     return error_of([&] { make_stream(options); });
   };
   save("p.png", picture(3));
@@ -412,9 +434,11 @@ TEST_F(Prepare, BadRowsOfAUser) {
 TEST_F(Prepare, AFolderOfFramesIsAPicture) {
   for (int i = 0; i < 8; ++i) save(cat("video/", i, ".png"), picture(static_cast<uint8_t>(10 * i), i == 3 ? 8 : 4));
   const std::string row = "\"image\":\"video\",\"question\":\"q\",\"answer\":\"a\"}\n";
-  save("t.train.jsonl", "{\"id\":1," + row), save("t.val.jsonl", "{\"id\":2," + row);
+  save("t.train.jsonl", "{\"id\":1," + row);
+  save("t.val.jsonl", "{\"id\":2," + row);
   StreamOptions options;
-  options.name = "manifest", options.path = folder_ / "in";
+  options.name = "manifest";
+  options.path = folder_ / "in";
   const auto sample = make_stream(options)->sample(0, DataSplit::train, 0);
   EXPECT_EQ(sample.height, 8);
   EXPECT_EQ(sample.width, 8);

@@ -11,7 +11,10 @@ namespace {
 TEST(PublishedSizes, AddUp) {
   const auto totals = [](const std::string& stream, const std::string& path) {
     int64_t train = 0, scored = 0;
-    for (const auto& task : published_sizes(stream, path).tasks) train += task.train, scored += task.scored;
+    for (const auto& task : published_sizes(stream, path).tasks) {
+      train += task.train;
+      scored += task.scored;
+    }
     return std::make_pair(train, scored);
   };
   EXPECT_EQ(totals("vqav2-10", "data/vqav2-10").first, 443757);

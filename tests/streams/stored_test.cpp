@@ -116,7 +116,8 @@ TEST_F(Stored, EveryEditOfProgressJson) {
   write_text(progress, odd.dump());
   EXPECT_CONTAINS(refusal("manifest"),
                   "progress.json: unit 'a': files: '7' is no number of a task below 2; it is damaged");
-  odd = whole, odd["units"]["a"]["groups"]["99999999999999999999"] = json::array({"g"});
+  odd = whole;
+  odd["units"]["a"]["groups"]["99999999999999999999"] = json::array({"g"});
   write_text(progress, odd.dump());
   EXPECT_CONTAINS(refusal("manifest"), "is no number of a task");
   write_text(progress, "{\"options\":");
@@ -133,7 +134,8 @@ TEST_F(Stored, PipesAndFoldersInPlaceOfFiles) {
     ASSERT_EQ(mkfifo((folder_ / ("in/" + name)).c_str(), 0600), 0);
     EXPECT_CONTAINS(refusal("manifest"), part);
     StreamOptions options;
-    options.name = "manifest", options.path = folder_ / "in";
+    options.name = "manifest";
+    options.path = folder_ / "in";
     EXPECT_CONTAINS(error_of([&] { make_stream(options); }), part);
   };
   expect("t.jsonl", "t.jsonl: is not a regular file");

@@ -27,7 +27,8 @@ class Variants : public Prepare {
   }
   // A stream of one task from these rows, in a file of this name.
   std::string manifest(const std::string& name, const std::string& text) {
-    fs::remove_all(folder_ / "in"), fs::remove_all(folder_ / "out");
+    fs::remove_all(folder_ / "in");
+    fs::remove_all(folder_ / "out");
     save(name, text);
     save("stream.json", json{{"tasks", {{{"name", "t"}, {"files", {{"train", name}, {"val", name}}}}}}}.dump());
     try {
@@ -44,13 +45,16 @@ TEST_F(Variants, VqaRowsAsLinesAndArraysWithOtherKeys) {
   auto questions = rows_of(kQuestions, "questions"), annotations = rows_of(kAnnotations, "annotations");
   std::string lines;
   for (auto& q : questions) {
-    q["split"] = "train", q["image_id"] = std::to_string(q["image_id"].get<int64_t>());
+    q["split"] = "train";
+    q["image_id"] = std::to_string(q["image_id"].get<int64_t>());
     lines += q.dump() + "\r\n";
   }
   annotations[0]["answers"] = answers_of({"one", "Two", "Two"});
   for (auto& a : annotations) {
-    a.erase("multiple_choice_answer"), a.erase("answer_type");
-    a["question_id"] = std::to_string(a["question_id"].get<int64_t>()), a["extra"] = {{"deep", {1, 2}}};
+    a.erase("multiple_choice_answer");
+    a.erase("answer_type");
+    a["question_id"] = std::to_string(a["question_id"].get<int64_t>());
+    a["extra"] = {{"deep", {1, 2}}};
   }
   save(kQuestions, lines);                  // JSON lines under the old name
   save(kAnnotations, annotations.dump(2));  // a list without its wrapping
@@ -132,7 +136,8 @@ TEST_F(Variants, LinesAndDocumentsUnderEachOthersNames) {
 
 TEST_F(Variants, NextqaTablesOfOthers) {
   const auto table = [&](const std::string& text) {
-    fs::remove_all(folder_ / "in"), fs::remove_all(folder_ / "out");
+    fs::remove_all(folder_ / "in");
+    fs::remove_all(folder_ / "out");
     for (const char* part : {"train", "val"}) save(cat(part, ".csv"), text);
     try {
       prepare("vqacl:nextqa");
@@ -168,7 +173,9 @@ TEST_F(Variants, NextqaVideosInTheFoldersOfVidor) {
   std::string rows = "video,question,answer,qid,type\n";
   for (const char* type : {"CW", "TN", "TC", "DL", "DB", "DC", "DO", "CH"})
     rows += cat("77,q,a,", type, ",", type, "\n");
-  save("train.csv", rows), save("val.csv", rows), save("map_vid_vidorID.json", "{\"77\": \"1164/77\"}");
+  save("train.csv", rows);
+  save("val.csv", rows);
+  save("map_vid_vidorID.json", "{\"77\": \"1164/77\"}");
   save("1164/77/1.png", picture(3));
   options_.check_images = true;
   prepare("vqacl:nextqa");
@@ -202,11 +209,13 @@ TEST_F(Variants, AFinishedFolderThatLostAFileIsNotComplete) {
 TEST_F(Variants, OptionsAndFoldersThatCannotBeMeant) {
   options_.held_out = "G3";
   EXPECT_CONTAINS(refusal("vqav2-10"), "--held-out belongs to vqacl; vqav2-10 does not read it");
-  options_.held_out.clear(), options_.tune_images = 7;
+  options_.held_out.clear();
+  options_.tune_images = 7;
   EXPECT_CONTAINS(refusal("coin"), "--tune-images belongs to vqav2-10");
   options_.output = folder_ / cat("in/", kQuestions);
   EXPECT_CONTAINS(refusal("vqav2-10"), "is a file; -o names a folder");
-  options_.output = folder_ / "out", options_.check_images = true;
+  options_.output = folder_ / "out";
+  options_.check_images = true;
   EXPECT_CONTAINS(refusal("vqav2-10"), "; --images names their folder");
 }
 

@@ -108,21 +108,26 @@ TEST(World, QuestionTypesShareSkills) {
   std::set<std::string> seen, seen_first;
   size_t sharing = 0, sharing_first = 0;
   for (const char* name : {"world-10", "world-cit"}) {
-    seen.clear(), seen_first.clear(), sharing = sharing_first = 0;
+    seen.clear();
+    seen_first.clear();
+    sharing = sharing_first = 0;
     const auto& s = stream(name);
     for (size_t task = 0; task < s.tasks.size(); ++task) {
       std::set<std::string> first, all;
       for (uint64_t i = 0; i < 60; ++i) {
         const auto q = sample(s, task, Split::train, i).question;
-        first.insert(q.skill), all.insert(q.skill);
+        first.insert(q.skill);
+        all.insert(q.skill);
         if (!q.second.empty()) all.insert(q.second);
         EXPECT_NE(q.skill, q.second) << q.text;
       }
       const auto known = [](const std::set<std::string>& skills, const std::set<std::string>& before) {
         return std::any_of(skills.begin(), skills.end(), [&](const auto& k) { return before.count(k) > 0; });
       };
-      sharing += known(all, seen), sharing_first += known(first, seen_first);
-      seen.insert(all.begin(), all.end()), seen_first.insert(first.begin(), first.end());
+      sharing += known(all, seen);
+      sharing_first += known(first, seen_first);
+      seen.insert(all.begin(), all.end());
+      seen_first.insert(first.begin(), first.end());
     }
     EXPECT_GE(sharing + 2, s.tasks.size()) << name;  // all but the first, and at most one more
     EXPECT_GE(sharing_first, 2u) << name;            // by the naming skill alone, which is all that `oracle` sees

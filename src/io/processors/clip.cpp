@@ -73,8 +73,10 @@ class ClipProcessor : public ImageProcessor {
     const ImageSize full = resized(image);
     ImageWindow window{0, 0, full.height, full.width};
     if (crop_) {
-      window.height = std::min(full.height, crop_size_.height), window.width = std::min(full.width, crop_size_.width);
-      window.top = (full.height - window.height) / 2, window.left = (full.width - window.width) / 2;
+      window.height = std::min(full.height, crop_size_.height);
+      window.width = std::min(full.width, crop_size_.width);
+      window.top = (full.height - window.height) / 2;
+      window.left = (full.width - window.width) / 2;
     }
     Image8 part = resize(image, full.height, full.width, filter_, window);
     if (crop_ && (part.height < crop_size_.height || part.width < crop_size_.width))

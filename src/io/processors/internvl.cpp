@@ -41,10 +41,12 @@ class InternvlProcessor : public ImageProcessor {
 
   void append(const Image8& image, const std::string& name, ProcessedImages& out) const override {
     int64_t tiles = 1;
-    if (tiling_)
+    if (tiling_) {
       tiles = append_tiles(image, name, out);
-    else
-      out.tiles.insert(out.tiles.end(), {1, 1}), append_planes(resize_ ? whole(image) : image, table_, name, out);
+    } else {
+      out.tiles.insert(out.tiles.end(), {1, 1});
+      append_planes(resize_ ? whole(image) : image, table_, name, out);
+    }
     out.layout_name = "num_patches";
     out.layout.push_back(tiles);
     out.layout_shape = {static_cast<int64_t>(out.layout.size())};

@@ -22,7 +22,10 @@ class Merger {
  public:
   Merger(const std::vector<Symbol>& symbols, const FindMerge& find)
       : symbols_(symbols), find_(find), next_(symbols.size()), previous_(symbols.size()) {
-    for (size_t i = 0; i < symbols.size(); ++i) next_[i] = i + 1, previous_[i] = i - 1;
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      next_[i] = i + 1;
+      previous_[i] = i - 1;
+    }
     for (size_t i = 0; i + 1 < symbols.size(); ++i) consider(i);
   }
 

@@ -49,7 +49,9 @@ std::vector<AddedToken> tokens_of_folder(const std::string& folder) {
     check(value.is_object(), path, ": not a JSON object");
     for (const auto& [content, id] : value.items()) {
       AddedToken token;
-      token.content = content, token.id = id.get<int64_t>(), token.normalized = false;
+      token.content = content;
+      token.id = id.get<int64_t>();
+      token.normalized = false;
       out.push_back(token);
     }
   });

@@ -118,8 +118,12 @@ PreTokenizer metaspace(const json& value, const std::string& what) {
         const bool wanted = scheme == "always" || (scheme == "first" && word.front().begin == 0);
         if (wanted && text.front().code != code) text = prepend(std::move(text), mark);
         size_t begin = 0;
-        for (size_t i = 1; splits && i < text.size(); ++i)
-          if (text[i].code == code) out.push_back(part(text, begin, i)), begin = i;
+        for (size_t i = 1; splits && i < text.size(); ++i) {
+          if (text[i].code == code) {
+            out.push_back(part(text, begin, i));
+            begin = i;
+          }
+        }
         out.push_back(part(text, begin, text.size()));
       },
       what);

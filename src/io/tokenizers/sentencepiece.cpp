@@ -24,7 +24,8 @@ class WireReader {
 
   bool next() {
     if (at_ == bytes_.size) return false;
-    value = 0, span = {};  // what an earlier field held must not pass for this one's
+    value = 0;
+    span = {};  // what an earlier field held must not pass for this one's
     const uint64_t tag = varint();
     field = tag >> 3;
     type = static_cast<int>(tag & 7);
@@ -149,7 +150,10 @@ class ScoreBpe : public TokenModel {
   void encode(const Characters& word, std::vector<Token>& out) const override {
     std::string text;
     std::vector<size_t> starts;  // of every character in `text`, and its end
-    for (const auto& c : word) starts.push_back(text.size()), append_utf8(text, c.code);
+    for (const auto& c : word) {
+      starts.push_back(text.size());
+      append_utf8(text, c.code);
+    }
     starts.push_back(text.size());
     const auto piece = [&](size_t begin, size_t end) -> int64_t {
       if (starts[end] - starts[begin] > vocabulary.longest()) return -1;
@@ -258,7 +262,8 @@ std::unique_ptr<PipelineTokenizer> build_from_sentencepiece(ByteSpan bytes, cons
     if (piece.type != kControl && piece.type != kUnknown && piece.type != kUserDefined) continue;
     if (replaced.count(static_cast<int64_t>(i))) continue;
     AddedToken token;
-    token.content = piece.text, token.id = static_cast<int64_t>(i);
+    token.content = piece.text;
+    token.id = static_cast<int64_t>(i);
     token.special = piece.type != kUserDefined;
     // SentencePiece cuts these out of the text that has its marks already, so no second prefix follows them.
     token.normalized = token.verbatim = piece.type == kUserDefined;

@@ -30,7 +30,10 @@ bool is_mark(uint32_t c) {  // neither letter, digit nor space
 template <class Test>
 size_t run_end(const Characters& text, size_t i, const Test& test, size_t most = SIZE_MAX) {
   size_t count = 0;
-  while (i < text.size() && count < most && test(text[i].code)) ++i, ++count;
+  while (i < text.size() && count < most && test(text[i].code)) {
+    ++i;
+    ++count;
+  }
   return i;
 }
 

@@ -24,7 +24,8 @@ json read_merges(const std::string& text, const std::string& path) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
-    begin = end + 1, ++number;
+    begin = end + 1;
+    ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || (number == 1 && line.rfind("#version", 0) == 0)) continue;
     const size_t space = line.find(' ');

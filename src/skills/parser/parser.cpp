@@ -73,8 +73,14 @@ void ParserOptions::visit(OptionVisitor& visitor) {
 
 ParserOptions ParserOptions::paper() {
   ParserOptions o;
-  o.layers = 4, o.heads = 8, o.width = 512, o.mlp = 2048, o.learning_rate = 1e-4, o.buckets = 1024;
-  o.epochs = 10, o.batch = 128;
+  o.layers = 4;
+  o.heads = 8;
+  o.width = 512;
+  o.mlp = 2048;
+  o.learning_rate = 1e-4;
+  o.buckets = 1024;
+  o.epochs = 10;
+  o.batch = 128;
   return o;
 }
 
@@ -96,9 +102,12 @@ void SkillParser::visit(SkillParser& p, Visit&& visit) {
   for (size_t i = 0; i < p.layers_.size(); ++i) {
     auto& l = p.layers_[i];
     const std::string at = cat("layers.", i, ".");
-    norm(at + "attention_norm", l.attention_norm), norm(at + "mlp_norm", l.mlp_norm);
-    linear(at + "qkv", l.qkv, 3 * o.width, o.width), linear(at + "o", l.o, o.width, o.width);
-    linear(at + "up", l.up, o.mlp, o.width), linear(at + "down", l.down, o.width, o.mlp);
+    norm(at + "attention_norm", l.attention_norm);
+    norm(at + "mlp_norm", l.mlp_norm);
+    linear(at + "qkv", l.qkv, 3 * o.width, o.width);
+    linear(at + "o", l.o, o.width, o.width);
+    linear(at + "up", l.up, o.mlp, o.width);
+    linear(at + "down", l.down, o.width, o.mlp);
   }
   norm("final_norm", p.final_norm_);
   linear("head", p.head_, skills, o.width);
@@ -107,7 +116,9 @@ void SkillParser::visit(SkillParser& p, Visit&& visit) {
 SkillParser SkillParser::random(const ParserOptions& options, QuestionVocabulary vocabulary, uint64_t seed) {
   check_options(options);
   SkillParser p;
-  p.options_ = options, p.vocabulary_ = std::move(vocabulary), p.skills_ = skill_names();
+  p.options_ = options;
+  p.vocabulary_ = std::move(vocabulary);
+  p.skills_ = skill_names();
   auto generator = at::detail::createCPUGenerator(seed);
   visit(p, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     const bool table = name == "embedding" || name == "positions";
@@ -153,7 +164,8 @@ torch::Tensor SkillParser::logits(const std::vector<std::vector<int64_t>>& quest
     std::fill_n(mask.data_ptr<bool>() + b * T, row.size(), true);
   }
   const auto device = embedding_.device();
-  ids = ids.to(device), mask = mask.to(device);
+  ids = ids.to(device);
+  mask = mask.to(device);
   const Pass pass;
   auto x = at::embedding(embedding_, ids) + positions_.narrow(0, 0, T);  // [B, T, width]
   for (const auto& l : layers_) {

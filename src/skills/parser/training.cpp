@@ -58,7 +58,8 @@ class Labels {
   torch::Tensor take() {
     const auto out = soft_ ? torch::tensor(soft_list_).view({-1, static_cast<int64_t>(skill_names().size())})
                            : torch::tensor(hard_list_);
-    hard_list_.clear(), soft_list_.clear();
+    hard_list_.clear();
+    soft_list_.clear();
     return out;
   }
 
@@ -80,8 +81,10 @@ void fit_held_out(SkillParser& parser, const std::vector<LabelledQuestion>& held
     std::vector<Ids> some;
     for (size_t j = i; j < std::min(held_out.size(), i + 64); ++j) {
       const auto ids = parser.vocabulary().ids(held_out[j].text, o.max_words);
-      some.push_back(ids), some.push_back(with_dropped_words(parser.vocabulary(), ids, o.word_dropout, random));
-      labels.add(j), labels.add(j);
+      some.push_back(ids);
+      some.push_back(with_dropped_words(parser.vocabulary(), ids, o.word_dropout, random));
+      labels.add(j);
+      labels.add(j);
     }
     logits.push_back(parser.logits(some).to(at::kCPU));
   }
@@ -188,10 +191,19 @@ double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels)
   double low = std::log(0.05), high = std::log(20.0);
   double a = high - ratio * (high - low), b = low + ratio * (high - low), at_a = loss(a), at_b = loss(b);
   while (high - low > 1e-5) {
-    if (at_a < at_b)
-      high = b, b = a, at_b = at_a, a = high - ratio * (high - low), at_a = loss(a);
-    else
-      low = a, a = b, at_a = at_b, b = low + ratio * (high - low), at_b = loss(b);
+    if (at_a < at_b) {
+      high = b;
+      b = a;
+      at_b = at_a;
+      a = high - ratio * (high - low);
+      at_a = loss(a);
+    } else {
+      low = a;
+      a = b;
+      at_a = at_b;
+      b = low + ratio * (high - low);
+      at_b = loss(b);
+    }
   }
   return std::exp((low + high) / 2);
 }
@@ -217,7 +229,9 @@ ParserReport evaluate_posterior(const torch::Tensor& posterior, const std::vecto
     out.log_likelihood += std::log(std::max(row[label], 1e-300)) / static_cast<double>(count);
     out.confidence += row[answer] / static_cast<double>(count);
     gap[std::min(kBins - 1, static_cast<int>(row[answer] * kBins))] += share - row[answer];
-    ++out.skills[label].count, ++out.skills[answer].predicted, out.skills[answer].correct += right;
+    ++out.skills[label].count;
+    ++out.skills[answer].predicted;
+    out.skills[answer].correct += right;
     ++pairs[label][answer];
   }
   for (double g : gap) out.calibration_error += std::abs(g) / static_cast<double>(count);

@@ -85,7 +85,8 @@ class LongTail {
       const double wanted = most * std::pow(preparation_.options().imbalance, -static_cast<double>(j) / steps);
       const auto count = std::min(entry.hashes.size(), static_cast<size_t>(std::max(1.0, std::floor(wanted))));
       std::sort(entry.hashes.begin(), entry.hashes.end());
-      entry.last = entry.hashes[count - 1], entry.kept = static_cast<int64_t>(count);
+      entry.last = entry.hashes[count - 1];
+      entry.kept = static_cast<int64_t>(count);
       entry.part = 3 * j < order.size() ? "head" : 3 * j < 2 * order.size() ? "medium" : "tail";
       counts[entry.part] = counts.value(entry.part, int64_t(0)) + entry.kept;
     }

@@ -71,12 +71,16 @@ json PrepareOptions::to_json() const {
 struct Preparation::OutputFile {
   OutputFile(const std::string& root, const std::string& file) : name(file), out(root + "/" + file) {}
   void add(const std::string& line) {
-    buffer += line, buffer += '\n', ++rows;
+    buffer += line;
+    buffer += '\n';
+    ++rows;
     if (buffer.size() >= kBuffer) flush();
   }
   void flush() {
-    hash.update(buffer), out.write(buffer);
-    bytes += static_cast<int64_t>(buffer.size()), buffer.clear();
+    hash.update(buffer);
+    out.write(buffer);
+    bytes += static_cast<int64_t>(buffer.size());
+    buffer.clear();
   }
   std::string name, buffer;
   AtomicFile out;
@@ -170,19 +174,22 @@ void Preparation::unit(const std::string& name, const std::function<void()>& bod
   current_ = {{"sources", json::array()},  {"files", json::object()}, {"skipped", json::object()},
               {"dropped", json::object()}, {"notes", json::array()},  {"details", json::object()},
               {"groups", json::object()}};
-  files_.clear(), skipped_.reset();
+  files_.clear();
+  skipped_.reset();
   body();
   close_unit(name);
 }
 
 void Preparation::close_unit(const std::string& name) {
   for (auto& [key, file] : files_) {
-    file->flush(), file->out.commit();
+    file->flush();
+    file->out.commit();
     current_["files"][cat(key.first, "/", split_name(key.second))] = {
         {"path", file->name}, {"rows", file->rows}, {"bytes", file->bytes}, {"sha256", file->hash.hex()}};
   }
   if (skipped_) skipped_->commit();
-  files_.clear(), skipped_.reset();
+  files_.clear();
+  skipped_.reset();
   state_["units"][name] = std::move(current_);
   write_file_atomically(options_.output + kState, state_.dump(1) + "\n");
 }
@@ -205,7 +212,10 @@ void Preparation::read(const std::string& path, const RecordUse& use) {
         bad({path, line, column}, "", reason);
       },
       [&](int64_t consumed) {
-        if (progress) progress->advance((consumed >> 20) - shown), shown = consumed >> 20;
+        if (progress) {
+          progress->advance((consumed >> 20) - shown);
+          shown = consumed >> 20;
+        }
       });
   if (progress) progress->finish();
 }
@@ -311,7 +321,9 @@ json Preparation::index() const {
   }
   const auto counts = [](const Published& p) { return json{{"train", p.train}, {"val", p.val}, {"tune", p.tune}}; };
   if (prompt != PromptStyle::recipe) out["prompt"] = enum_name(prompt);
-  out["frames"] = frames, out["published"] = counts(published_total), out["tasks"] = json::array();
+  out["frames"] = frames;
+  out["published"] = counts(published_total);
+  out["tasks"] = json::array();
   for (size_t i = 0; i < tasks_.size(); ++i) {
     out["tasks"].push_back({{"name", tasks_[i].name},
                             {"metric", tasks_[i].metric},

@@ -79,8 +79,8 @@ class Preparation {
   std::string need(const std::vector<std::string>& names, const std::string& what) const;
 
   void add_task(const PreparedTask& task);  // a name that no task can have, or that another has, is an error
-  Published published_total;  // over all tasks
-  int64_t frames = 4;         // of a video, side by side in one picture
+  Published published_total;                // over all tasks
+  int64_t frames = 4;                       // of a video, side by side in one picture
   PromptStyle prompt = PromptStyle::recipe;
 
   void unit(const std::string& name, const std::function<void()>& body);

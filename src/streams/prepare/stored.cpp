@@ -115,9 +115,7 @@ void with_remedy(const std::string& path, F&& f) {
 json load_stored(const std::string& path) {
   if (!path_exists(path)) return json();
   json out;
-  with_remedy(path, [&] {
-    out = read_json_object(path);
-  });
+  with_remedy(path, [&] { out = read_json_object(path); });
   return out;
 }
 

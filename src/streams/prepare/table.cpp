@@ -63,7 +63,10 @@ std::vector<std::vector<std::string>> prepared_table(const json& index) {
   for (const auto& task : index["tasks"]) {
     const auto counts = counts_of(task);
     rows.push_back(row_of(task["name"].get<std::string>(), counts, published_of(task)));
-    total.train += counts.train, total.val += counts.val, total.tune += counts.tune, total.novel += counts.novel;
+    total.train += counts.train;
+    total.val += counts.val;
+    total.tune += counts.tune;
+    total.novel += counts.novel;
   }
   rows.push_back(row_of("total", total, published_of(index)));
   return rows;

@@ -112,8 +112,12 @@ std::string label_problem(const json& row, const json& label) {
 std::string best_label(const json& label) {
   std::string best;
   double score = -1;
-  for (const auto& [answer, value] : label.items())
-    if (value.is_number() && value.get<double>() > score) best = answer, score = value.get<double>();
+  for (const auto& [answer, value] : label.items()) {
+    if (value.is_number() && value.get<double>() > score) {
+      best = answer;
+      score = value.get<double>();
+    }
+  }
   return best;
 }
 
@@ -135,8 +139,10 @@ void read_partition(Preparation& preparation, const std::string& path, size_t ta
     VqaRow row;
     const auto id = value.is_object() ? text_of(value.value("question_id", json())) : "";
     if (!parse_int(id, row.question_id)) return preparation.bad(place, id, "has no question_id that is a number");
-    row.image_key = text_of(value.value("img_id", json())), row.question = text_of(value.value("sent", json()));
-    row.question_type = text_of(value.value("question_type", json())), row.task = task;
+    row.image_key = text_of(value.value("img_id", json()));
+    row.question = text_of(value.value("sent", json()));
+    row.question_type = text_of(value.value("question_type", json()));
+    row.task = task;
     if (row.image_key.empty()) return preparation.bad(place, id, "has no img_id");
     SampleRow listed;
     if (value.contains("answers")) {
@@ -151,7 +157,8 @@ void read_partition(Preparation& preparation, const std::string& path, size_t ta
     // flattered, and nothing can be right there.
     if (row.answer.empty() && train) return preparation.drop("training rows without an answer of the vocabulary");
     if (row.answer.empty()) {
-      row.answer = kNoAnswer, row.answers = {kNoAnswer};
+      row.answer = kNoAnswer;
+      row.answers = {kNoAnswer};
       preparation.note("test rows without an answer of the vocabulary count as wrong");
     }
     use(row, place);
@@ -186,7 +193,8 @@ void read_official_vqa(Preparation& preparation, const std::string& split, const
     row.answers = std::move(listed.references);
     const bool told = value.contains("answer") || value.contains("multiple_choice_answer");
     row.answer = lower(told ? listed.answer : most_said(row.answers));
-    row.question_type = listed.type, row.question = table.text(*question);
+    row.question_type = listed.type;
+    row.question = table.text(*question);
     row.image_key = fmt::format("COCO_{}2014_{:012d}", split, question->image_id);
     use(row, place);
   });
@@ -336,7 +344,8 @@ SampleRow sample_of(Preparation& preparation, VqaRow& row, bool with_references)
   const auto& images = preparation.images();
   const bool flat = preparation.options().check_images && !std::filesystem::is_directory(images + "/" + folder, error);
   out.image = (flat ? "" : folder) + row.image_key + ".jpg";
-  out.question = trimmed(row.question), out.answer = trimmed(row.answer);
+  out.question = trimmed(row.question);
+  out.answer = trimmed(row.answer);
   if (with_references) out.references = std::move(row.answers);
   return out;
 }

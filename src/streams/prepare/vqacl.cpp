@@ -97,7 +97,10 @@ struct NextReader {
     if (found == std::end(kNextTypes))
       return preparation.bad(place, id, cat("type '", printable(type), "' is unknown"));
     SampleRow out;
-    out.id = id, out.question = field("question"), out.answer = field("answer"), out.type = type,
+    out.id = id;
+    out.question = field("question");
+    out.answer = field("answer");
+    out.type = type;
     out.image = place_of(video);
     int group = -1;
     if (int64_t category = 0; parse_int(field("bigCate"), category) && category >= 1 && category <= 80)

@@ -80,8 +80,14 @@ bool in_star(double x, double y) {
 
 bool in_bar(double x, double y, Orientation orientation) {
   double u = x, v = y;
-  if (orientation == Orientation::vertical) u = y, v = x;
-  if (orientation == Orientation::diagonal) u = (x + y) * M_SQRT1_2, v = (y - x) * M_SQRT1_2;
+  if (orientation == Orientation::vertical) {
+    u = y;
+    v = x;
+  }
+  if (orientation == Orientation::diagonal) {
+    u = (x + y) * M_SQRT1_2;
+    v = (y - x) * M_SQRT1_2;
+  }
   return std::abs(u) < 1 && std::abs(v) < 0.22;
 }
 
@@ -196,9 +202,12 @@ Style random_style(Random& random) {
     return {tinted(), tinted(), tinted()};
   };
   Style style;
-  style.ground = ground(), style.other = ground();
+  style.ground = ground();
+  style.other = ground();
   style.pattern = random.chance(0.5) ? P::gradient : P::flat;
-  style.noise = 0.06 * random.uniform(), style.wash = 0.25 * random.uniform(), style.jitter = 0.1 * random.uniform();
+  style.noise = 0.06 * random.uniform();
+  style.wash = 0.25 * random.uniform();
+  style.jitter = 0.1 * random.uniform();
   return style;
 }
 

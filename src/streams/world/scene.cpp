@@ -31,7 +31,8 @@ Object random_object(Random& random, Shape shape, const std::vector<Color>& colo
   }
   if (shape == Shape::person) o.size = Size::large;
   const double room = o.size == Size::large ? 0.05 : 0.2;  // a large object fills its place
-  o.dx = (random.uniform() * 2 - 1) * room, o.dy = (random.uniform() * 2 - 1) * room;
+  o.dx = (random.uniform() * 2 - 1) * room;
+  o.dy = (random.uniform() * 2 - 1) * room;
   return o;
 }
 

@@ -47,7 +47,8 @@ std::vector<Task> domain_tasks() {
   for (Domain domain :
        {Domain::night, Domain::noisy, Domain::gradient, Domain::checker, Domain::pastel, Domain::sketch}) {
     Task task;
-    task.name = name_of(domain), task.domain = domain;
+    task.name = name_of(domain);
+    task.domain = domain;
     for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
     tasks.push_back(task);
   }
@@ -139,7 +140,8 @@ Sample pretraining_sample(uint64_t index) {
   }();
   static const Task types = [] {
     Task task;
-    task.name = "pretraining", task.domain = Domain::plain;
+    task.name = "pretraining";
+    task.domain = Domain::plain;
     for (int i = 0; i < kTypes; ++i) task.types.push_back(static_cast<Type>(i));
     return task;
   }();

@@ -20,7 +20,13 @@ const std::vector<LabelledQuestion> kTiny = {{"how many dogs are there?", skill_
 
 ParserOptions tiny_options() {
   ParserOptions o;
-  o.width = 16, o.mlp = 32, o.steps = 60, o.batch = 8, o.min_count = 1, o.buckets = 4, o.learning_rate = 1e-2,
+  o.width = 16;
+  o.mlp = 32;
+  o.steps = 60;
+  o.batch = 8;
+  o.min_count = 1;
+  o.buckets = 4;
+  o.learning_rate = 1e-2;
   o.word_dropout = 0;
   return o;
 }
@@ -43,7 +49,8 @@ TEST(Parser, OverfitsATinySet) {
 
 TEST(Parser, TrainingIsRepeatable) {
   auto options = tiny_options();
-  options.steps = 5, options.word_dropout = 0.3;
+  options.steps = 5;
+  options.word_dropout = 0.3;
   const auto p = train_parser(kTiny, kTiny, options, 1).posterior({"what is it?"});
   EXPECT_TRUE(at::equal(p, train_parser(kTiny, kTiny, options, 1).posterior({"what is it?"})));
   EXPECT_FALSE(at::equal(p, train_parser(kTiny, kTiny, options, 2).posterior({"what is it?"})));
@@ -51,7 +58,9 @@ TEST(Parser, TrainingIsRepeatable) {
 
 TEST(Parser, TheFullSizeTrains) {
   auto options = ParserOptions::paper();
-  options.epochs = 1, options.batch = 2, options.min_count = 1;
+  options.epochs = 1;
+  options.batch = 2;
+  options.min_count = 1;
   int64_t steps = 0;
   const auto parser = train_parser(kTiny, kTiny, options, 1, [&](int64_t, double) { ++steps; });
   EXPECT_EQ(steps, 3);
@@ -152,10 +161,13 @@ TEST(Parser, LearnsSoftTargetsAndFromATeacher) {
   auto questions = kTiny;
   for (auto& q : questions) {
     q.target.assign(skill_names().size(), 0.f);
-    q.target[static_cast<size_t>(q.skill)] = 0.6f, q.target[skill_names().size() - 1] = 0.4f;
+    q.target[static_cast<size_t>(q.skill)] = 0.6f;
+    q.target[skill_names().size() - 1] = 0.4f;
   }
   auto options = tiny_options();
-  options.epochs = 40, options.label_smoothing = 0, options.batch = 5;
+  options.epochs = 40;
+  options.label_smoothing = 0;
+  options.batch = 5;
   EXPECT_EQ(training_steps(options, questions.size()), 40);
   const auto teacher = train_parser(questions, questions, options, 3);
   const auto p = teacher.posterior({kTiny[1].text});
