@@ -186,13 +186,11 @@ void train(const Arguments& a, const Common& common) {
   const int64_t steps = training_steps(options, data.train.size());
   Progress progress("train parser", steps);
   int64_t done = 0;
-  auto parser = train_parser(
-      data.train, data.held_out, options, static_cast<uint64_t>(a.seed),
-      [&](int64_t step, double loss) {
-        done = step + 1;
-        progress.advance(1, fmt::format("loss {:.3f}", loss));
-      },
-      device);
+  const auto watch = [&](int64_t step, double loss) {
+    done = step + 1;
+    progress.advance(1, fmt::format("loss {:.3f}", loss));
+  };
+  auto parser = train_parser(data.train, data.held_out, options, {static_cast<uint64_t>(a.seed), watch, device});
   if (done < steps) {  // a signal
     parser.save(a.file, {{"training", json{{"stopped_after_steps", done}, {"of", steps}}.dump()}});
     stop_if_interrupted(cat("after step ", done, " of ", steps, "; ", a.file, " holds what was learnt so far"));

@@ -67,13 +67,19 @@ double highest_score(const ComparisonTable& table) {
   return highest;
 }
 
-void draw_cell(Svg& svg, double x, double y, double value, bool newest, double highest) {
-  if (!std::isfinite(value)) return;
-  const Rgb color = cell_color(value / highest);
-  svg.rect(x + 0.5, y + 0.5, kCellWidth - 1, kCellHeight - 1,
-           fmt::format("fill=\"{}\"{}", hex(color), newest ? " class=\"newest\"" : ""));
-  const std::string text = value >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.1f}", value);
-  svg.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, text, "cell",
+struct HeatCell {
+  double x, y, value;
+  bool newest;  // the task that was learnt last
+};
+
+void draw_cell(Svg& svg, const HeatCell& cell, double highest) {
+  if (!std::isfinite(cell.value)) return;
+  const Rgb color = cell_color(cell.value / highest);
+  svg.rect(cell.x + 0.5, cell.y + 0.5, kCellWidth - 1, kCellHeight - 1,
+           fmt::format("fill=\"{}\"{}", hex(color), cell.newest ? " class=\"newest\"" : ""));
+  const bool full = cell.value >= 99.95;
+  const std::string text = full ? fmt::format("{:.0f}", cell.value) : fmt::format("{:.1f}", cell.value);
+  svg.text(cell.x + kCellWidth / 2, cell.y + kCellHeight / 2 + 4, text, "cell",
            fmt::format("style=\"fill:{}\"", text_color_on(color)));
 }
 
@@ -94,8 +100,10 @@ std::string heat_map(const std::vector<const Run*>& runs, MatrixOf which, const 
     const double y = top + kCellHeight * static_cast<double>(a);
     svg.text(kLeft - 5, y + kCellHeight / 2 + 4, shortened(rows[a].name, 13), "tick end");
     for (size_t b = 0; b < tasks.size(); ++b)
-      draw_cell(svg, kLeft + kCellWidth * static_cast<double>(b), y, rows[a].values[b],
-                static_cast<int>(b) == rows[a].newest, highest);
+      draw_cell(
+          svg,
+          {kLeft + kCellWidth * static_cast<double>(b), y, rows[a].values[b], static_cast<int>(b) == rows[a].newest},
+          highest);
   }
   return "<div class=\"scroll\" tabindex=\"0\" style=\"--least:" + coordinate(width * 0.85) + "px\">" + svg.done() +
          "</div>";

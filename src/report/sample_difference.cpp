@@ -30,18 +30,27 @@ size_t position_of(const Run& run, const std::string& task) {
   return static_cast<size_t>(place - run.tasks.begin());
 }
 
-// Adds one list of differences a task, in points; `left_out` counts questions that only one of the two answered.
-void add_differences(const Run& run, const Run& base, const Predictions& mine, const Predictions& theirs,
-                     std::vector<std::vector<double>>& groups, size_t& left_out) {
-  for (size_t b = 0; b < run.tasks.size(); ++b) {
-    const auto& other = theirs.tasks[position_of(base, run.tasks[b])];
+struct AnsweredRun {
+  const Run& run;
+  const Predictions& predictions;
+};
+
+struct Differences {
+  std::vector<std::vector<double>> groups;  // in points, a list a task and pair of runs
+  size_t left_out = 0;                      // questions that only one of the two answered
+};
+
+void add_differences(const AnsweredRun& mine, const AnsweredRun& theirs, Differences& out) {
+  for (size_t b = 0; b < mine.run.tasks.size(); ++b) {
+    const auto& own = mine.predictions.tasks[b];
+    const auto& other = theirs.predictions.tasks[position_of(theirs.run, mine.run.tasks[b])];
     std::vector<double> values;
-    for (const auto& [id, score] : mine.tasks[b]) {
+    for (const auto& [id, score] : own) {
       const auto place = other.find(id);
       if (place != other.end()) values.push_back(100 * (score - place->second));
     }
-    left_out += mine.tasks[b].size() + other.size() - 2 * values.size();
-    groups.push_back(std::move(values));
+    out.left_out += own.size() + other.size() - 2 * values.size();
+    out.groups.push_back(std::move(values));
   }
 }
 
@@ -49,21 +58,20 @@ void add_differences(const Run& run, const Run& base, const Predictions& mine, c
 
 SampleDifference sample_difference(const std::vector<std::pair<const Run*, const Run*>>& pairs) {
   SampleDifference out;
-  std::vector<std::vector<double>> groups;
-  size_t left_out = 0;
+  Differences found;
   for (const auto& [run, base] : pairs) {
     const auto mine = read_last_predictions(*run), theirs = read_last_predictions(*base);
     for (const auto* predictions : {&mine, &theirs})
       if (!predictions->problem.empty()) return {{}, predictions->problem + "; no interval over samples"};
     for (const auto& problem : {mismatch(*run, mine), mismatch(*base, theirs)})
       if (!problem.empty()) return {{}, problem};
-    add_differences(*run, *base, mine, theirs, groups, left_out);
+    add_differences({*run, mine}, {*base, theirs}, found);
   }
-  out.interval = bootstrap_within(groups);
+  out.interval = bootstrap_within(found.groups);
   if (!out.interval.known())
     out.note = "a task has no question that both runs answered; no interval over samples";
-  else if (left_out > 0)
-    out.note = cat(left_out, " questions that only one of the two runs answered are left out of the interval");
+  else if (found.left_out > 0)
+    out.note = cat(found.left_out, " questions that only one of the two runs answered are left out of the interval");
   return out;
 }
 

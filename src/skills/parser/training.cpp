@@ -121,11 +121,11 @@ int64_t training_steps(const ParserOptions& options, size_t questions) {
 }
 
 SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
-                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch, at::Device device) {
+                         const ParserOptions& options, const ParserTraining& how) {
   check(!train.empty(), "there are no questions to train on");
   auto vocabulary = QuestionVocabulary::build(texts(train), options.min_count, options.max_vocabulary, options.buckets);
-  auto parser = SkillParser::random(options, std::move(vocabulary), seed);
-  parser.to(device);
+  auto parser = SkillParser::random(options, std::move(vocabulary), how.seed);
+  parser.to(how.device);
   std::vector<Ids> numbered;
   for (const auto& question : train) numbered.push_back(parser.vocabulary().ids(question.text, options.max_words));
   std::vector<torch::Tensor> weights;
@@ -133,12 +133,12 @@ SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::
   AdamWOptions adamw;
   adamw.weight_decay = options.weight_decay;
   AdamW optimizer(weights, adamw);
-  Order order(train.size(), options, seed);
+  Order order(train.size(), options, how.seed);
   Labels labels(train);
-  const int64_t steps = training_steps(options, train.size()), look = device.is_cuda() ? 50 : 1;
+  const int64_t steps = training_steps(options, train.size()), look = how.device.is_cuda() ? 50 : 1;
   double value = 0;
   for (int64_t step = 0; step < steps; ++step) {
-    Random random({seed, 1, static_cast<uint64_t>(step)});
+    Random random({how.seed, 1, static_cast<uint64_t>(step)});
     std::vector<Ids> batch;
     for (int64_t b = 0; b < options.batch; ++b) {
       const size_t i = order.next(random);
@@ -146,18 +146,18 @@ SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::
       labels.add(i);
     }
     optimizer.zero_grad();
-    const auto loss = cross_entropy(parser.logits(batch), labels.take().to(device), options.label_smoothing);
+    const auto loss = cross_entropy(parser.logits(batch), labels.take().to(how.device), options.label_smoothing);
     loss.backward();
     if (step % look == 0) value = loss.item<double>();
     check(std::isfinite(value), "the parser's loss is ", value, " at step ", step, "; lower parser.learning_rate");
     optimizer.clip(1.0);
     optimizer.step(cosine_rate(options.learning_rate, step, steps, std::min<int64_t>(50, steps / 10)));
-    if (watch) watch(step, value);
+    if (how.watch) how.watch(step, value);
     if (interrupted(StopPlace::step)) break;
   }
   parser.replace_weights(weights);
-  parser.to(device);
-  fit_held_out(parser, held_out, seed);
+  parser.to(how.device);
+  fit_held_out(parser, held_out, how.seed);
   parser.to(at::kCPU);
   return parser;
 }

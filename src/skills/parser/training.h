@@ -14,6 +14,12 @@ namespace asr {
 // Called after every step with the loss of its batch; on a GPU with that of an earlier one, so as not to wait for it.
 using WatchTraining = std::function<void(int64_t step, double loss)>;
 
+struct ParserTraining {
+  uint64_t seed = 0;
+  WatchTraining watch = {};
+  at::Device device = at::kCPU;
+};
+
 int64_t training_steps(const ParserOptions& options, size_t questions);  // by epochs, or as many as `steps` says
 
 // Cross-entropy with AdamW, against the questions' targets where they have some (soft labels of rules, or the posterior
@@ -22,8 +28,7 @@ int64_t training_steps(const ParserOptions& options, size_t questions);  // by e
 // what an unfamiliar wording looks like to the parser. The result is on the CPU. A signal (base/interrupt.h) ends the
 // training early, with what was learnt so far.
 SkillParser train_parser(const std::vector<LabelledQuestion>& train, const std::vector<LabelledQuestion>& held_out,
-                         const ParserOptions& options, uint64_t seed, const WatchTraining& watch = {},
-                         at::Device device = at::kCPU);
+                         const ParserOptions& options, const ParserTraining& how);
 
 // What `teacher` says of the questions becomes their targets.
 void set_targets(std::vector<LabelledQuestion>& questions, const SkillParser& teacher);

@@ -25,13 +25,19 @@ int held_group(const Preparation& preparation, GroupTable table) {
        concept_group_name(table, 4));
 }
 
+struct GroupedRow {
+  size_t task;
+  DataSplit split;
+  int group;  // -1: none
+  SampleRow row;
+};
+
 // Where a row of a group goes; the held-out group is trained in the first task alone.
-void place_row(Preparation& preparation, size_t task, DataSplit split, int group, int held, SampleRow row,
-               const RowPlace& place) {
-  const bool held_out = held >= 0 && group == held && task > 0;
-  if (held_out && split == DataSplit::train) return preparation.drop("training rows of the held-out group");
-  if (held_out && split == DataSplit::val) split = DataSplit::novel;
-  preparation.add(task, split, std::move(row), place);
+void place_row(Preparation& preparation, int held, GroupedRow grouped, const RowPlace& place) {
+  const bool held_out = held >= 0 && grouped.group == held && grouped.task > 0;
+  if (held_out && grouped.split == DataSplit::train) return preparation.drop("training rows of the held-out group");
+  if (held_out && grouped.split == DataSplit::val) grouped.split = DataSplit::novel;
+  preparation.add(grouped.task, grouped.split, std::move(grouped.row), place);
 }
 
 void prepare_vqav2(Preparation& preparation) {
@@ -52,7 +58,7 @@ void prepare_vqav2(Preparation& preparation) {
                                                : "category outside the five groups, as released");
         auto sample = sample_of(preparation, row, split != DataSplit::train);
         sample.concept_group = concept_group_name(GroupTable::vqav2, group);
-        place_row(preparation, row.task, split, group, held, std::move(sample), place);
+        place_row(preparation, held, {row.task, split, group, std::move(sample)}, place);
       });
       if (!partitions)
         preparation.note("no partition files: official train and val in place of the Karpathy split that VQACL uses");
@@ -108,8 +114,8 @@ struct NextReader {
     ungrouped += group < 0;
     if (group < 0 && held >= 0) return preparation.drop("no object category among the five groups (column bigCate)");
     if (group >= 0) out.concept_group = concept_group_name(GroupTable::nextqa, group);
-    place_row(preparation, static_cast<size_t>(found - std::begin(kNextTypes)), split, group, held, std::move(out),
-              place);
+    const auto task = static_cast<size_t>(found - std::begin(kNextTypes));
+    place_row(preparation, held, {task, split, group, std::move(out)}, place);
   }
   // train.csv, or a file for every type; false where there is neither.
   bool part(const std::string& name, DataSplit split) {

@@ -80,12 +80,18 @@ Answer caption(const Scene& scene, Random& random) {
   return q;
 }
 
-Answer about_one(const Scene& scene, Random& random, const char* before, const char* after,
-                 const std::string (*answer)(const Object&), const char* skill, const char* second) {
+struct AboutOne {
+  const char *before, *after;  // the words around the object's description
+  const std::string (*answer)(const Object&);
+  const char *skill, *second;
+};
+
+Answer about_one(const Scene& scene, Random& random, const AboutOne& form) {
   const size_t i = random.below(static_cast<uint32_t>(scene.objects.size()));
   const auto phrase = describe(scene, i, Hide::nothing, random);
   if (phrase.empty()) return std::nullopt;
-  return Question{before + phrase + after, answer(scene.objects[i]), {}, skill, second, scene.objects[i].shape};
+  const auto& object = scene.objects[i];
+  return Question{form.before + phrase + form.after, form.answer(object), {}, form.skill, form.second, object.shape};
 }
 
 Answer backwards(const Scene& scene, Random&) {
@@ -166,14 +172,15 @@ std::optional<Question> instruct(Format format, const Scene& scene, Random& rand
     case Format::caption:
       return caption(scene, random);
     case Format::cell_code:
-      return about_one(scene, random, "Name the cell of the ", " by column letter and row number.", cell_code,
-                       "location", "grounding");
+      return about_one(
+          scene, random,
+          {"Name the cell of the ", " by column letter and row number.", cell_code, "location", "grounding"});
     case Format::backwards:
       return backwards(scene, random);
     case Format::color_initials:
       return color_initials(scene, random);
     case Format::record:
-      return about_one(scene, random, "Report the ", " as color|shape|size.", record, "attribute", "color");
+      return about_one(scene, random, {"Report the ", " as color|shape|size.", record, "attribute", "color"});
     case Format::tally:
       return tally(scene, random);
     case Format::alphabetical:

@@ -29,15 +29,15 @@ Rgb mix(const Rgb& a, const Rgb& b, double t) {
   return {mix(a.r, b.r, t), mix(a.g, b.g, t), mix(a.b, b.b, t)};
 }
 
-double segment_distance(double x, double y, double ax, double ay, double bx, double by) {
-  const double vx = bx - ax, vy = by - ay;
-  const double t = std::clamp(((x - ax) * vx + (y - ay) * vy) / (vx * vx + vy * vy), 0.0, 1.0);
-  return std::hypot(x - ax - t * vx, y - ay - t * vy);
-}
-
 struct Limb {
   double ax, ay, bx, by;
 };
+
+double distance_to(const Limb& limb, double x, double y) {
+  const double vx = limb.bx - limb.ax, vy = limb.by - limb.ay;
+  const double t = std::clamp(((x - limb.ax) * vx + (y - limb.ay) * vy) / (vx * vx + vy * vy), 0.0, 1.0);
+  return std::hypot(x - limb.ax - t * vx, y - limb.ay - t * vy);
+}
 
 bool in_person(double x, double y, Pose pose) {
   static const std::array<std::vector<Limb>, kPoses> limbs = {
@@ -68,7 +68,7 @@ bool in_person(double x, double y, Pose pose) {
   const auto index = static_cast<size_t>(pose);
   if (std::hypot(x - heads[index][0], y - heads[index][1]) < 0.25) return true;
   for (const auto& limb : limbs[index])
-    if (segment_distance(x, y, limb.ax, limb.ay, limb.bx, limb.by) < 0.11) return true;
+    if (distance_to(limb, x, y) < 0.11) return true;
   return false;
 }
 
@@ -218,10 +218,15 @@ Rgb background(const Style& style, double x, double y) {
   return style.ground;
 }
 
-Rgb paint(const Object& o, const Style& style, const Rgb& color, const Rgb& under, double x, double y) {
+struct Colors {
+  Rgb object, under;
+};
+
+Rgb paint(const Object& o, const Style& style, const Colors& colors, double x, double y) {
+  const Rgb& color = colors.object;
   if (style.outline && inside(o, x * 1.25, y * 1.25) && o.shape != Shape::person && o.shape != Shape::bar) {
     if (o.shape == Shape::sign && inked(o, x, y)) return color;
-    return mix(under, color, textured(o, x, y) ? 0.55 : 0.12);  // a faint fill keeps texture visible
+    return mix(colors.under, color, textured(o, x, y) ? 0.55 : 0.12);  // a faint fill keeps texture visible
   }
   const Rgb light = {0.97, 0.97, 0.97};
   if (o.shape == Shape::sign) {
@@ -275,7 +280,7 @@ Image render(const Scene& scene, Domain domain, int size) {
           const auto& o = scene.objects[i];
           const double u = (x - center_x(o)) / radius_of(o), v = (y - center_y(o)) / radius_of(o);
           if (std::abs(u) < half_width(o) && std::abs(v) < 1 && inside(o, u, v))
-            value = paint(o, style, colors[i], value, u, v);
+            value = paint(o, style, {colors[i], value}, u, v);
         }
         sum = {sum.r + value.r, sum.g + value.g, sum.b + value.b};
       }

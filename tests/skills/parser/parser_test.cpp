@@ -37,23 +37,24 @@ SkillParser shipped() {
 
 TEST(Parser, OverfitsATinySet) {
   std::vector<double> losses;
-  const auto parser = train_parser(kTiny, {}, tiny_options(), 3, [&](int64_t, double loss) { losses.push_back(loss); });
+  const auto parser =
+      train_parser(kTiny, {}, tiny_options(), {3, [&](int64_t, double loss) { losses.push_back(loss); }});
   EXPECT_EQ(losses.size(), 60u);
   EXPECT_LT(losses.back(), losses.front() / 2);
   EXPECT_EQ(evaluate_parser(parser, kTiny).accuracy, 1.0);
   EXPECT_EQ(parser.temperature, 1.0);
   auto cls = tiny_options();
   cls.pooling = Pooling::cls;
-  EXPECT_EQ(evaluate_parser(train_parser(kTiny, kTiny, cls, 3), kTiny).accuracy, 1.0);
+  EXPECT_EQ(evaluate_parser(train_parser(kTiny, kTiny, cls, {3}), kTiny).accuracy, 1.0);
 }
 
 TEST(Parser, TrainingIsRepeatable) {
   auto options = tiny_options();
   options.steps = 5;
   options.word_dropout = 0.3;
-  const auto p = train_parser(kTiny, kTiny, options, 1).posterior({"what is it?"});
-  EXPECT_TRUE(at::equal(p, train_parser(kTiny, kTiny, options, 1).posterior({"what is it?"})));
-  EXPECT_FALSE(at::equal(p, train_parser(kTiny, kTiny, options, 2).posterior({"what is it?"})));
+  const auto p = train_parser(kTiny, kTiny, options, {1}).posterior({"what is it?"});
+  EXPECT_TRUE(at::equal(p, train_parser(kTiny, kTiny, options, {1}).posterior({"what is it?"})));
+  EXPECT_FALSE(at::equal(p, train_parser(kTiny, kTiny, options, {2}).posterior({"what is it?"})));
 }
 
 TEST(Parser, TheFullSizeTrains) {
@@ -62,7 +63,7 @@ TEST(Parser, TheFullSizeTrains) {
   options.batch = 2;
   options.min_count = 1;
   int64_t steps = 0;
-  const auto parser = train_parser(kTiny, kTiny, options, 1, [&](int64_t, double) { ++steps; });
+  const auto parser = train_parser(kTiny, kTiny, options, {1, [&](int64_t, double) { ++steps; }});
   EXPECT_EQ(steps, 3);
   EXPECT_EQ(parser.options().width, 512);
   EXPECT_NEAR(parser.posterior({"how many?"}).sum().item<double>(), 1, 1e-5);
@@ -86,7 +87,7 @@ TEST(Parser, RowsSumToOneAndDoNotDependOnTheBatch) {
 
 TEST(Parser, SaveAndLoadGiveTheSameBits) {
   TemporaryFolder folder;
-  const auto parser = train_parser(kTiny, kTiny, tiny_options(), 5);
+  const auto parser = train_parser(kTiny, kTiny, tiny_options(), {5});
   EXPECT_NE(parser.temperature, 1.0);
   parser.save(folder / "p", {{"note", "mine"}});
   const auto again = SkillParser::load(folder / "p");
@@ -169,13 +170,13 @@ TEST(Parser, LearnsSoftTargetsAndFromATeacher) {
   options.label_smoothing = 0;
   options.batch = 5;
   EXPECT_EQ(training_steps(options, questions.size()), 40);
-  const auto teacher = train_parser(questions, questions, options, 3);
+  const auto teacher = train_parser(questions, questions, options, {3});
   const auto p = teacher.posterior({kTiny[1].text});
   EXPECT_NEAR(p[0][kTiny[1].skill].item<double>(), 0.6, 0.08);
   EXPECT_NEAR(p[0][14].item<double>(), 0.4, 0.08);
   auto copied = kTiny;
   set_targets(copied, teacher);
-  const auto student = train_parser(copied, copied, options, 4).posterior({kTiny[1].text});
+  const auto student = train_parser(copied, copied, options, {4}).posterior({kTiny[1].text});
   EXPECT_LT((student - p).abs().max().item<double>(), 0.15);
 }
 
@@ -191,7 +192,7 @@ TEST(Parser, BadOptionsAreErrors) {
   auto options = tiny_options();
   options.heads = 3;
   EXPECT_CONTAINS(error_of([&] { SkillParser::random(options, QuestionVocabulary({}, 4), 1); }), "no multiple");
-  EXPECT_CONTAINS(error_of([&] { train_parser({}, {}, tiny_options(), 1); }), "no questions");
+  EXPECT_CONTAINS(error_of([&] { train_parser({}, {}, tiny_options(), {1}); }), "no questions");
 }
 
 TEST(QuestionVocabulary, UnknownWordsShareBuckets) {
