@@ -2,19 +2,29 @@
 #include <iostream>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "report/figure_files.h"
 
 namespace asr {
 namespace {
 
 struct Arguments {
   std::vector<std::string> runs;
-  std::string output, against;
+  std::string output, figures, against;
 };
+
+size_t write_figures(const std::string& folder, const Comparison& comparison) {
+  make_folders(folder);
+  const auto files = figure_files(comparison);
+  for (const auto& file : files) write_file_atomically(folder + "/" + file.name, file.svg);
+  return files.size();
+}
 
 void report(const Arguments& arguments, const Common& common) {
   const auto set = load_runs(arguments.runs);
@@ -25,13 +35,19 @@ void report(const Arguments& arguments, const Common& common) {
   options.against = arguments.against;
   const auto comparison = compare_runs(set, options);
   const size_t bytes = write_report(path, set, comparison);
+  const size_t drawings = arguments.figures.empty() ? 0 : write_figures(arguments.figures, comparison);
   for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
   for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   if (common.json)
-    print_json({{"report", path}, {"runs", set.runs.size()}, {"bytes", bytes}, {"skipped", comparison.skipped}});
+    print_json({{"report", path},
+                {"runs", set.runs.size()},
+                {"bytes", bytes},
+                {"drawings", drawings},
+                {"skipped", comparison.skipped}});
   else
     std::cout << set.runs.size() << (set.runs.size() == 1 ? " run" : " runs") << " -> " << path << " ("
               << human_bytes(static_cast<double>(bytes)) << ")\n";
+  if (!common.json && drawings > 0) std::cout << drawings << " drawings -> " << arguments.figures << "\n";
 }
 
 }  // namespace
@@ -43,6 +59,8 @@ void add_report_command(CLI::App& app, Common& common) {
       ->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")
       ->type_name("FILE");
+  command->add_option("--figures", arguments->figures, "folder for the page's drawings, each an SVG file")
+      ->type_name("DIR");
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
       ->type_name("LABEL");
   command->callback([arguments, &common] { report(*arguments, common); });

@@ -12,6 +12,7 @@ namespace asr {
 // `version` goes into the footer. The same runs give the same bytes.
 std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version);
 
-const char* page_style();  // the CSS
+std::string page_style();     // the CSS
+std::string drawing_style();  // the part of it that a drawing needs
 
 }  // namespace asr

@@ -4,13 +4,16 @@
 
 namespace asr {
 
-const char* page_style() {
-  return R"css(
+namespace {
+
+constexpr const char* kVariables = R"css(
 :root { --ground: #fff; --ink: #1a1a1a; --soft: #595959; --rule: #d9d9d9; --panel: #f6f7f8;
   --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #cc79a7; --s4: #e69f00; --s5: #000; --s6: #56b4e9; }
 @media (prefers-color-scheme: dark) { :root { --ground: #16181a; --ink: #e8e8e8; --soft: #a8adb2; --rule: #3a3f44;
   --panel: #1f2326; --s0: #56b4e9; --s5: #f2f2f2; --s6: #2f8fd0; } }
-* { box-sizing: border-box; }
+)css";
+
+constexpr const char* kPage = R"css(* { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 68rem; margin: 0 auto; padding: 1rem 1rem 3rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: .5rem 0 1rem; overflow-wrap: anywhere; }
@@ -39,7 +42,9 @@ thead th { border-bottom: 1px solid var(--ink); } tbody tr { border-bottom: 1px 
 figure { margin: 0; min-width: 0; } figcaption { font-weight: 600; font-size: .9375rem; overflow-wrap: anywhere; }
 figcaption small { font-weight: 400; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
-svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
+)css";
+
+constexpr const char* kDrawings = R"css(svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
 svg .tick { fill: var(--soft); font-size: 10.5px; } svg .label { fill: var(--soft); }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
@@ -54,7 +59,10 @@ svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
 .f0 { fill: var(--s0); } .f1 { fill: var(--s1); } .f2 { fill: var(--s2); } .f3 { fill: var(--s3); }
 .f4 { fill: var(--s4); } .f5 { fill: var(--s5); } .f6 { fill: var(--s6); }
 .mark { stroke: var(--ground); stroke-width: .6; }
-.example { border-top: 1px solid var(--rule); padding: .6rem 0; } .example p { margin: 0 0 .4rem; overflow-wrap: anywhere; }
+)css";
+
+constexpr const char* kRest =
+    R"css(.example { border-top: 1px solid var(--rule); padding: .6rem 0; } .example p { margin: 0 0 .4rem; overflow-wrap: anywhere; }
 .row { display: flex; flex-wrap: wrap; gap: .8rem; } .row figure { width: 7.5rem; }
 .row img { display: block; width: 100%; height: auto; } .row figcaption { font-weight: 400; line-height: 1.3; padding-top: .2rem; }
 pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; } code { font-size: .875rem; }
@@ -68,6 +76,15 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
   .row figure { width: 5rem; }
   .wide { grid-template-columns: 1fr 1fr; } .small { grid-template-columns: repeat(4, 1fr); } }
 )css";
+
+}  // namespace
+
+std::string page_style() {
+  return std::string(kVariables) + kPage + kDrawings + kRest;
+}
+
+std::string drawing_style() {
+  return std::string(kVariables) + kDrawings;
 }
 
 }  // namespace asr

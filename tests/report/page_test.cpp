@@ -2,9 +2,11 @@
 #include "report/page.h"
 
 #include <cmath>
+#include <set>
 
 #include "report/chart.h"
 #include "report/colors.h"
+#include "report/figure_files.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/svg.h"
@@ -150,6 +152,23 @@ TEST_F(Page, UnseenCellsAreBlank) {
   page();
   // Zero-shot 3, stages 1 + 2 + 3.
   EXPECT_EQ(count_of(figure_score_matrices(comparison.tables[0]), "class=\"cell\""), 9u);
+}
+
+TEST_F(Page, DrawingsAsFilesOfTheirOwn) {
+  for (const char* label : {"vanilla", "asr+ewc"}) write_run(folder.path(), logged_run(label));
+  page();
+  std::set<std::string> names;
+  for (const auto& file : figure_files(comparison)) {
+    EXPECT_TRUE(names.insert(file.name).second) << file.name << " stands twice";
+    EXPECT_EQ(file.svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", 0), 0u) << file.name;
+    EXPECT_EQ(first_imbalance(file.svg), "") << file.name;
+    EXPECT_CONTAINS(file.svg, "--ink: #1a1a1a");
+    EXPECT_CONTAINS(file.svg, ".mark {");
+    EXPECT_EQ(file.svg.find("max-width"), std::string::npos) << "the page's size, not the file's";
+  }
+  EXPECT_TRUE(names.count("score-matrix-of-vanilla.svg"));
+  EXPECT_TRUE(names.count("score-matrix-of-asr-ewc.svg"));
+  EXPECT_GT(names.size(), 4u);
 }
 
 TEST_F(Page, SaysWhatIsMissing) {
