@@ -5,9 +5,10 @@
 #   make test-asan-torch  every test under the sanitizers (about 25 minutes on two cores)
 #   make demo       build, then the whole method on the built-in world, with a report (two idle cores: 4 min after the build, DEMO_ARGS=--fast 1 min)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
-#   make bench      the README's speed table
+#   make bench      the first speed table of docs/performance.md
 #   make ASR_FFMPEG=1   with videos, through FFmpeg's libraries; ASR_FFMPEG=0 switches it off again
-#   make format     clang-format over src, tests and bench
+#   make format     clang-format over every C++ file (a test fails where one is not formatted)
+#   make tidy       clang-tidy over the folders without torch
 #   make clean      remove the build folders
 #   make help       this list
 
@@ -27,7 +28,7 @@ endif
 FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
-.PHONY: all help setup configure build test test-asan test-asan-torch demo fuzz bench format clean
+.PHONY: all help setup configure build test test-asan test-asan-torch demo fuzz bench format tidy clean
 
 all: build
 
@@ -76,7 +77,10 @@ bench: build
 	@build/asr bench spectrum
 
 format:
-	@git ls-files 'src/*' 'tests/*' 'bench/*' | grep -E '\.(cpp|h)$$' | xargs clang-format -i
+	@tools/format.sh
+
+tidy:
+	@tools/tidy.sh
 
 clean:
 	@rm -rf build build-*

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the build needs on Debian or Ubuntu; does nothing when all of it is there.
 # Elsewhere it says what to install. Called by the Makefile, so `make` alone sets everything up.
-# protobuf-compiler is for a test alone, which reads event files with protoc; nothing links it.
+# protobuf-compiler and clang-format are for tests alone: one reads event files with protoc, one looks at the format.
 # usage: tools/setup.sh [build|fuzz|ffmpeg]
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache lld pkg-config
   libtorch-dev libopenblas-dev libgloo-dev
   nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev
-  libjpeg-dev libpng-dev zlib1g-dev libgtest-dev libbenchmark-dev wordnet-base protobuf-compiler)
+  libjpeg-dev libpng-dev zlib1g-dev libgtest-dev libbenchmark-dev wordnet-base protobuf-compiler clang-format)
 case "${1:-build}" in
   build) ;;
   fuzz) packages+=(clang libclang-rt-14-dev) ;;

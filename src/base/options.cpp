@@ -120,12 +120,12 @@ void OptionVisitor::choice(const char* name, const std::vector<std::string>& nam
   const std::string key = full(name);
   info.help = help;
   info.range = join(names, "|");
-  info.set = [names, set, key](const std::string& text, const std::string& origin) {
+  info.set = [names, set = std::move(set), key](const std::string& text, const std::string& origin) {
     for (size_t i = 0; i < names.size(); ++i)
       if (names[i] == text) return set(i);
     fail(origin, ": ", key, "=", printable(text), " is unknown", did_you_mean(text, names));
   };
-  info.get = [names, get] { return nlohmann::json(names[get()]); };
+  info.get = [names, get = std::move(get)] { return nlohmann::json(names[get()]); };
   add(name, std::move(info));
 }
 

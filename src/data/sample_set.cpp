@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/long_pass.h"
 #include "io/resample.h"
 #include "io/word_tokenizer.h"
-#include "data/long_pass.h"
 
 namespace asr {
 namespace {

@@ -199,7 +199,7 @@ std::vector<SynsetId> WordNet::senses(const std::string& lemma, WordClass word_c
 
 std::vector<std::string> WordNet::base_forms(const std::string& word, WordClass word_class) const {
   if (word.empty() || word.size() > kLongestWord || word.find_first_of(" \n") != std::string::npos) return {};
-  const auto known = [&](std::vector<std::string> forms) {
+  const auto known = [&](const std::vector<std::string>& forms) {
     std::vector<std::string> out;
     for (auto& form : forms)
       if (std::find(out.begin(), out.end(), form) == out.end() && has(form, word_class)) out.push_back(form);

@@ -119,7 +119,7 @@ std::vector<std::string> split_words(const std::string& text) {
   return out;
 }
 
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
+std::string replace_all(const std::string& text, const std::string& from, const std::string& to) {
   std::string out;
   size_t begin = 0;
   for (size_t hit; (hit = text.find(from, begin)) != std::string::npos; begin = hit + from.size())

@@ -20,6 +20,6 @@ bool has_ending(const std::string& word, const std::string& ending);  // and som
 std::string lower(const std::string& text);  // Latin, Greek and Cyrillic
 std::string trim(const std::string& text);
 std::vector<std::string> split_words(const std::string& text);
-std::string replace_all(std::string text, const std::string& from, const std::string& to);
+std::string replace_all(const std::string& text, const std::string& from, const std::string& to);
 
 }  // namespace asr

@@ -147,7 +147,8 @@ void check_task_names(const RunOptions& run, const Stream& stream) {
 }
 
 std::string batch_warning(const RunOptions& run, const Stream& stream) {
-  const bool stages = std::any_of(run.method.begin(), run.method.end(), [](const auto& m) { return !trains_jointly(m); });
+  const bool stages =
+      std::any_of(run.method.begin(), run.method.end(), [](const auto& m) { return !trains_jointly(m); });
   const int64_t step = run.batch * run.accumulation;
   std::string smallest;
   int64_t fewest = step, count = 0;

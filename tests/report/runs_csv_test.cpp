@@ -43,7 +43,9 @@ TEST_F(RunsCsv, TablesComeOutAsFromTheFolders) {
   run.tasks = {"count", "yes, no", "=say \"it\" "};
   for (const char* label : {"vanilla", "asr", "@er", "'ewc", "joint"})
     for (const int64_t seed : {0, 1, 2}) {
-      run.label = run.method = label, run.seed = seed, run.replay_free = run.label != "@er";
+      run.label = run.method = label;
+      run.seed = seed;
+      run.replay_free = run.label != "@er";
       run.rows = {{90.0 + static_cast<double>(seed) / 3}, {40, 100.0 / 3}, {45, 50, 70}};
       if (run.joint()) run.rows = {{61, 62, 63.25}};
       write_run(folder / "out", run);
@@ -66,7 +68,8 @@ TEST_F(RunsCsv, HeldOutGroupsAndNovelScores) {
   FabricatedRun run;
   run.stream = "vqacl:vqav2";
   for (const char* group : {"", "G1", "G2"}) {
-    run.held_out = group, run.label = std::string("asr") + group;
+    run.held_out = group;
+    run.label = std::string("asr") + group;
     run.novel = run.held_out.empty() ? std::vector<std::vector<double>>()
                                      : std::vector<std::vector<double>>{{}, {NAN, 30}, {NAN, 20, 40}};
     write_run(folder / "out", run);
@@ -88,7 +91,9 @@ TEST_F(RunsCsv, MergingReplacesAndAdds) {
   write_run(folder / "new", run);
   run.seed = 2;
   write_run(folder / "new", run);
-  run.label = "ewc", run.complete = false, run.rows = {{50}};
+  run.label = "ewc";
+  run.complete = false;
+  run.rows = {{50}};
   write_run(folder / "new", run);
   merge = merge_runs_csv(table, load_runs({folder / "new"}).runs);
   EXPECT_EQ(merge.rows, 3u);

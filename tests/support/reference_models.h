@@ -1,4 +1,5 @@
-// Reference models with what transformers computes on them: ours under tests/fixtures/models, and those of the shared data.
+// Reference models with what transformers computes on them: ours under tests/fixtures/models, and those of the shared
+// data.
 #pragma once
 
 #include <algorithm>
