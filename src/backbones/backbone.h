@@ -28,10 +28,7 @@ struct Batch {
   torch::Tensor image_grid;                     // [images, 3] time, height and width in patches
   torch::Tensor tile_grid;                      // [images, 2] rows and columns of tiles
   torch::Tensor instruction, instruction_mask;  // [B, Ti]: the question as a Q-Former reads it
-  // For methods; models do not read these, and any may be undefined.
-  torch::Tensor functional;                       // [B, T] bool
-  torch::Tensor posterior;                        // [B, skills]
-  torch::Tensor reference_image, reference_text;  // [B, width]: embeddings of the base model
+  torch::Tensor functional;  // [B, T] bool: question tokens that ask; made by packing, not read by models; or undefined
   int64_t size() const { return ids.size(0); }
 };
 

@@ -67,7 +67,7 @@ Batch random_batch(const Setting& s, int64_t vocabulary) {
 // base's embeddings at hand, as they are in every epoch and run but the first.
 class AsrTerms {
  public:
-  AsrTerms(Batch& batch, int64_t width, int64_t grid) : encoder_(grid, grid, options_.spectral) {
+  AsrTerms(SampleBatch& batch, int64_t width, int64_t grid) : encoder_(grid, grid, options_.spectral) {
     const int64_t skills = 15, D = options_.spectral.dim(), M = options_.spectral.angular_bins, B = batch.size();
     PrototypeTensors prototypes;
     prototypes.skill = torch::arange(skills);
@@ -75,13 +75,13 @@ class AsrTerms {
     prototypes.variance = torch::rand({skills, D}, at::kDouble) + 0.1;
     prototypes.angular = torch::rand({skills, M}, at::kDouble) + 0.1;
     loss_.emplace(prototypes, options_, at::TensorOptions().dtype(at::kFloat));
-    batch.functional = batch.question.clone();
+    batch.input.functional = batch.input.question.clone();
     batch.posterior = torch::rand({B, skills}).softmax(1);
     batch.reference_image = torch::randn({B, width});
     batch.reference_text = torch::randn({B, width});
   }
-  torch::Tensor added(const Batch& batch, const Output& out) const {
-    const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch, out));
+  torch::Tensor added(const SampleBatch& batch, const Output& out) const {
+    const auto descriptor = encoder_.descriptor(out.attention, row_weights(batch.input, out));
     const auto geometry = geometry_loss(out.image, out.text, batch.reference_image, batch.reference_text);
     return weighted_sum({{out.loss, 1},
                          {(*loss_)(descriptor, batch.posterior).loss, options_.asr.beta},
@@ -101,7 +101,7 @@ class Step {
     const Setting setting = setting_of(name);
     const auto words = some_words();
     model_ = TinyBackbone::random(setting.config, words, 1);
-    batch_ = random_batch(setting, words.size());
+    batch_.input = random_batch(setting, words.size());
     std::vector<torch::Tensor> learnt;
     for (const auto& [site, tensor] : add_experts(model_->sites(), kRank, 2 * kRank, 2)) learnt.push_back(tensor);
     optimizer_ = std::make_unique<AdamW>(learnt, AdamWOptions());
@@ -116,7 +116,7 @@ class Step {
     for (int i = 0; i < steps; ++i) {
       const auto start = std::chrono::steady_clock::now();
       const auto busy = std::clock();
-      const auto out = model_->forward(batch_, {}, want_);
+      const auto out = model_->forward(batch_.input, {}, want_);
       const auto loss = asr_ ? asr_->added(batch_, out) : out.loss;
       optimizer_->zero_grad();
       loss.backward();
@@ -130,7 +130,7 @@ class Step {
 
  private:
   std::unique_ptr<TinyBackbone> model_;
-  Batch batch_;
+  SampleBatch batch_;
   Want want_;
   std::optional<AsrTerms> asr_;
   std::unique_ptr<AdamW> optimizer_;

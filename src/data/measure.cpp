@@ -43,9 +43,9 @@ void measure_blocks(const Backbone& model, const SampleSet& set, const std::vect
   each_block(over, pass.team, [&](Part here, Part) {
     const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
-    const auto out = model.forward(batch, Pass{}, want);
+    const auto out = model.forward(batch.input, Pass{}, want);
     if (!encoder) encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral);
-    const auto weights = row_weights(batch, out);
+    const auto weights = row_weights(batch.input, out);
     Measured m;
     m.descriptor = encoder->descriptor(out.attention, weights).cpu();
     m.radial = radial_part(m.descriptor, spectral), m.angular = angular_part(m.descriptor, spectral);

@@ -91,10 +91,6 @@ void SampleSet::prefetch(const std::vector<int64_t>& index, std::optional<uint64
     prefetched->start({index, augment}, [this, index, augment] { return pack_rows(*this, index, augment); });
 }
 
-Batch SampleSet::training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
-  return packer ? packed_rows(*this, index, augment) : rows(index);
-}
-
 SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t)>& text,
                          std::function<Image8(int64_t)> picture, const Backbone& model,
                          const QuestionAnalyser* analyser) {
@@ -106,7 +102,7 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
     auto s = text(i);
     check(!s.question.empty(), s.id, ": the question is empty");
     check(!s.answer.empty(), s.id, ": the answer is empty");
-    SampleText kept;
+    SampleInfo kept;
     kept.id = std::move(s.id), kept.question = std::move(s.question), kept.answer = std::move(s.answer);
     kept.skill = std::move(s.skill), kept.references = std::move(s.references);
     kept.type = std::move(s.type), kept.part = std::move(s.part);
@@ -116,14 +112,7 @@ SampleSet packed_samples(int64_t count, const std::function<StreamSample(int64_t
 }
 
 Batch packed_rows(const SampleSet& set, const std::vector<int64_t>& index, std::optional<uint64_t> augment) {
-  auto batch = to_device(read_rows(set, index, augment), set.packer->device());
-  const auto rows = torch::tensor(index, at::kLong);
-  const auto whole = [&](const torch::Tensor& t) {
-    return t.defined() ? t.index_select(0, rows.to(t.device())).to(set.packer->device()) : t;
-  };
-  batch.posterior = whole(set.posterior);
-  batch.reference_image = whole(set.reference_image), batch.reference_text = whole(set.reference_text);
-  return batch;
+  return to_device(read_rows(set, index, augment), set.packer->device());
 }
 
 SampleSet packed_subset(const SampleSet& set, const std::vector<int64_t>& index) {

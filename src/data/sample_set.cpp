@@ -70,7 +70,7 @@ std::vector<int64_t> range(int64_t begin, int64_t end) {
   return out;
 }
 
-torch::Tensor question_posteriors(const std::vector<SampleText>& texts, const QuestionAnalyser& analyser,
+torch::Tensor question_posteriors(const std::vector<SampleInfo>& texts, const QuestionAnalyser& analyser,
                                   const Team* team) {
   const auto count = static_cast<int64_t>(texts.size());
   std::vector<torch::Tensor> parts;
@@ -177,7 +177,7 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
   want.loss = false, want.pooled = true;
   std::vector<torch::Tensor> image, text;
   each_block({cat("reference embeddings of ", set.name), set.size(), kBlock}, team, [&](Part rows, Part) {
-    const auto out = model.forward(set.rows(range(rows.begin, rows.end)), Pass{0, nullptr}, want);
+    const auto out = model.forward(set.rows(range(rows.begin, rows.end)).input, Pass{0, nullptr}, want);
     image.push_back(out.image), text.push_back(out.text);
   });
   // Those of a large model's whole stream would take gigabytes of its device.
@@ -189,32 +189,46 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
   set.reference_image = all(image), set.reference_text = all(text);
 }
 
-void add_reference(Batch& batch, const Backbone& model) {
+void add_reference(SampleBatch& batch, const Backbone& model) {
   at::NoGradGuard no_grad;
   Want want;
   want.loss = false, want.pooled = true;
-  const auto base = model.forward(batch, Pass{0, nullptr}, want);
+  const auto base = model.forward(batch.input, Pass{0, nullptr}, want);
   batch.reference_image = base.image, batch.reference_text = base.text;
 }
 
-Batch SampleSet::rows(const std::vector<int64_t>& index) const {
-  if (packer) return packed_rows(*this, index);
+Batch SampleSet::encoded_rows(const std::vector<int64_t>& index) const {
   const auto rows = index_tensor(index, ids.device());
   int64_t longest = 0;
   for (const int64_t i : index) longest = std::max(longest, length[static_cast<size_t>(i)]);
   const auto cut = [&](const torch::Tensor& t) { return t.narrow(1, 0, longest).index_select(0, rows); };
-  const auto whole = [&](const torch::Tensor& t) { return t.defined() ? t.index_select(0, rows) : t; };
   Batch batch;
   if (features.defined())
     batch.features = features.index_select(0, rows);
   else
     batch.pixels = pixels.index_select(0, rows).to(at::kFloat).div_(255);
-  batch.ids = cut(ids), batch.mask = cut(mask), batch.labels = cut(labels), batch.question = cut(question);
+  batch.ids = cut(ids);
+  batch.mask = cut(mask);
+  batch.labels = cut(labels);
+  batch.question = cut(question);
   batch.functional = functional.defined() ? cut(functional) : functional;
   batch.question_tokens = 0;
   for (const int64_t i : index) batch.question_tokens = std::max(batch.question_tokens, asked[static_cast<size_t>(i)]);
+  return batch;
+}
+
+SampleBatch SampleSet::training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
+  SampleBatch batch;
+  batch.input = packer ? packed_rows(*this, index, augment) : encoded_rows(index);
+  const auto rows = index_tensor(index, at::kCPU);
+  const auto whole = [&](const torch::Tensor& t) {
+    return t.defined() ? t.index_select(0, rows.to(t.device())).to(batch.input.ids.device()) : t;
+  };
   batch.posterior = whole(posterior);
-  batch.reference_image = whole(reference_image), batch.reference_text = whole(reference_text);
+  batch.reference_image = whole(reference_image);
+  batch.reference_text = whole(reference_text);
+  for (const int64_t i : index) batch.info.push_back(texts[static_cast<size_t>(i)]);
+  batch.augmentation = augment;
   return batch;
 }
 
@@ -277,16 +291,16 @@ SampleSet concatenate(const std::vector<SampleSet>& sets) {
   return out;
 }
 
-std::string texts_to_json(const std::vector<SampleText>& texts) {
+std::string texts_to_json(const std::vector<SampleInfo>& texts) {
   auto list = nlohmann::json::array();
   for (const auto& t : texts) list.push_back({t.id, t.question, t.answer, t.skill, t.references, t.type, t.part});
   return list.dump();
 }
 
-std::vector<SampleText> texts_from_json(const std::string& json) {
+std::vector<SampleInfo> texts_from_json(const std::string& json) {
   const auto list = parse_json(json, "stored sample texts");
   check(list.is_array(), "stored sample texts are no list");
-  std::vector<SampleText> out;
+  std::vector<SampleInfo> out;
   for (const auto& t : list) {
     bool good = t.is_array() && t.size() == 7;
     for (size_t i = 0; i < 7 && good; ++i) good = i == 4 ? t[i].is_array() : t[i].is_string();
@@ -301,44 +315,6 @@ std::vector<int64_t> lengths_of(const torch::Tensor& mask) {
   if (!mask.defined()) return {};
   const auto sums = mask.sum(1).to(at::kCPU).contiguous();
   return {sums.data_ptr<int64_t>(), sums.data_ptr<int64_t>() + sums.numel()};
-}
-
-Batch padded(Batch batch, int64_t width) {
-  batch.ids = pad_to(batch.ids, width, WordTokenizer::kPadding), batch.mask = pad_to(batch.mask, width, 0);
-  batch.labels = pad_to(batch.labels, width, -1), batch.question = pad_to(batch.question, width, 0);
-  if (batch.functional.defined()) batch.functional = pad_to(batch.functional, width, 0);
-  return batch;
-}
-
-Batch join(const Batch& a, const Batch& b) {
-  const int64_t longest = std::max(a.ids.size(1), b.ids.size(1));
-  const auto both = [&](const torch::Tensor& x, const torch::Tensor& y, int64_t fill) {
-    return at::cat({pad_to(x, longest, fill), pad_to(y, longest, fill)});
-  };
-  Batch out;
-  check(a.features.defined() == b.features.defined(), "batches of pixels and of features cannot be joined");
-  if (a.features.defined())
-    out.features = at::cat({a.features, b.features});
-  else
-    out.pixels = at::cat({a.pixels, b.pixels});
-  const auto below = [](const torch::Tensor& x, const torch::Tensor& y) {
-    return x.defined() && y.defined() ? at::cat({x, y}) : x.defined() ? x : y;
-  };
-  out.image_grid = below(a.image_grid, b.image_grid), out.tile_grid = below(a.tile_grid, b.tile_grid);
-  if (a.instruction.defined() && b.instruction.defined()) {
-    const int64_t words = std::max(a.instruction.size(1), b.instruction.size(1));
-    out.instruction = at::cat({pad_to(a.instruction, words, 0), pad_to(b.instruction, words, 0)});
-    out.instruction_mask = at::cat({pad_to(a.instruction_mask, words, 0), pad_to(b.instruction_mask, words, 0)});
-  }
-  out.ids = both(a.ids, b.ids, WordTokenizer::kPadding), out.mask = both(a.mask, b.mask, 0);
-  out.labels = both(a.labels, b.labels, -1), out.question = both(a.question, b.question, 0);
-  if (a.functional.defined() && b.functional.defined()) out.functional = both(a.functional, b.functional, 0);
-  const bool stretch = a.question_tokens >= 0 && b.question_tokens >= 0;
-  out.question_tokens = stretch ? std::max(a.question_tokens, b.question_tokens) : -1;
-  out.posterior = stack_rows({a.posterior, b.posterior});
-  out.reference_image = stack_rows({a.reference_image, b.reference_image});
-  out.reference_text = stack_rows({a.reference_text, b.reference_text});
-  return out;
 }
 
 }  // namespace asr

@@ -13,16 +13,11 @@
 
 #include "backbones/backbone.h"
 #include "base/error.h"
+#include "data/sample_batch.h"
 #include "parallel/team.h"
 #include "streams/stream.h"
 
 namespace asr {
-
-struct SampleText {
-  std::string id, question, answer, skill;
-  std::vector<std::string> references;
-  std::string type = {}, part = {};  // as in StreamSample
-};
 
 // A sample that was there when the stream was opened and cannot be read now.
 struct UnreadableSample : Error {
@@ -41,7 +36,7 @@ struct SampleSet {
   torch::Tensor posterior;                        // [N, skills], or undefined
   torch::Tensor reference_image, reference_text;  // [N, width] of the base model, filled when first wanted
   std::vector<int64_t> length, asked;  // text tokens of each sample, and those of its question, which comes first
-  std::vector<SampleText> texts;
+  std::vector<SampleInfo> texts;
   int64_t answer_tokens = 8;
   PromptStyle prompt = PromptStyle::recipe;  // of packed batches
 
@@ -56,10 +51,13 @@ struct SampleSet {
   // Starts to pack rows that will be asked for soon, on a thread of its own; nothing where batches are not packed.
   void prefetch(const std::vector<int64_t>& index, std::optional<uint64_t> augment = {}) const;
   // Rows to train on: with `augment`, pictures are changed as data/augmentation.h says, keyed by it and the row.
-  Batch training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const;
+  SampleBatch training_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const;
 
   int64_t size() const { return static_cast<int64_t>(texts.size()); }
-  Batch rows(const std::vector<int64_t>& index) const;
+  SampleBatch rows(const std::vector<int64_t>& index) const { return training_rows(index, std::nullopt); }
+
+ private:
+  Batch encoded_rows(const std::vector<int64_t>& index) const;
 };
 
 // Which question tokens are functional, and the posterior over skills; supplied by skills/.
@@ -76,7 +74,7 @@ SampleSet encode_samples(int64_t count, const std::function<StreamSample(int64_t
                          const QuestionAnalyser* analyser, const Team* team = nullptr);
 
 // Posteriors over skills, likewise. [N, skills]
-torch::Tensor question_posteriors(const std::vector<SampleText>& texts, const QuestionAnalyser& analyser,
+torch::Tensor question_posteriors(const std::vector<SampleInfo>& texts, const QuestionAnalyser& analyser,
                                   const Team* team = nullptr);
 
 // Samples that `model` packs itself. `text` gives everything but the picture, `picture` that alone. Their posterior is
@@ -95,18 +93,14 @@ void cache_features(SampleSet& set, const Backbone& model, const Team& team);
 void cache_reference(SampleSet& set, const Backbone& model, const Team& team);
 
 // The same for the samples of one batch, as they are in it: replayed, or with augmented pictures.
-void add_reference(Batch& batch, const Backbone& model);
+void add_reference(SampleBatch& batch, const Backbone& model);
 
 SampleSet subset(const SampleSet& set, const std::vector<int64_t>& index);  // without cached features and references
 SampleSet concatenate(const std::vector<SampleSet>& sets);                  // features kept where all have them
 
-std::string texts_to_json(const std::vector<SampleText>& texts);
-std::vector<SampleText> texts_from_json(const std::string& json);
+std::string texts_to_json(const std::vector<SampleInfo>& texts);
+std::vector<SampleInfo> texts_from_json(const std::string& json);
 std::vector<int64_t> lengths_of(const torch::Tensor& mask);
-
-// Two batches as one, padded to the longer.
-Batch join(const Batch& a, const Batch& b);
-Batch padded(Batch batch, int64_t width);  // its text padded to this many tokens
 
 std::vector<int64_t> range(int64_t begin, int64_t end);
 

@@ -102,7 +102,7 @@ class Asr final : public Method {
     const auto& attention = step.output.attention;  // [B, L, heads, T, H, W]
     if (!encoder_)
       encoder_ = std::make_unique<SpectralEncoder>(attention.size(4), attention.size(5), options_.spectral);
-    const auto weights = row_weights(step.batch, step.output);
+    const auto weights = row_weights(step.batch.input, step.output);
     const auto& posterior = step.batch.posterior;
     if (options_.asr.spectrum == Spectrum::raw) return loss_->raw(encoder_->maps(attention, weights), posterior);
     return (*loss_)(encoder_->descriptor(attention, weights), posterior);

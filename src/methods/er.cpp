@@ -24,7 +24,7 @@ class Er final : public Method {
     return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
   }
 
-  void mix_batch(Batch& batch, Share& share, const Backbone& model, uint64_t key) override {
+  void mix_batch(SampleBatch& batch, Share& share, const Backbone& model, uint64_t key) override {
     if (buffer_.size() == 0) return;
     const double ratio = share_ / (1 - share_);
     const auto wanted = std::max<int64_t>(1, std::lround(ratio * static_cast<double>(share.whole)));
@@ -37,10 +37,10 @@ class Er final : public Method {
     share.whole += static_cast<int64_t>(rows.size());
     if (mine.size() == 0) return;
     auto replay = buffer_.rows({rows.begin() + mine.begin, rows.begin() + mine.end});
-    if (batch.features.defined()) {
+    if (batch.input.features.defined()) {
       at::NoGradGuard no_grad;
-      replay.features = model.encode_images(replay.pixels);
-      replay.pixels = torch::Tensor();
+      replay.input.features = model.encode_images(replay.input.pixels);
+      replay.input.pixels = torch::Tensor();
     }
     if (batch.reference_image.defined()) add_reference(replay, model);
     batch = share.positions.empty() ? replay : join(batch, replay);

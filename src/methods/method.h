@@ -50,7 +50,7 @@ struct StageContext {
 
 struct StepContext {
   const NamedParameters& parameters;
-  const Batch& batch;
+  const SampleBatch& batch;
   const Share& share;  // how much of the whole batch this is: losses are this part's summand
   const Output& output;
   std::function<torch::Tensor(const Pass&)>
@@ -80,7 +80,7 @@ class Method {
 
   virtual void before_stage(StageContext&) {}
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.
-  virtual void mix_batch(Batch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
+  virtual void mix_batch(SampleBatch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
   // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
   // its own samples, since the other passes' are gone by then.
   virtual void whole_step(const StepEmbeddings&) {}

@@ -40,7 +40,7 @@ TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const Sam
                         int64_t batch, const Team& team) {
   TaskScore out;
   each_block({cat("answer ", set.name), set.size(), batch}, team, [&](Part rows, Part next) {
-    const auto block = set.rows(range(rows.begin, rows.end));
+    const auto block = set.rows(range(rows.begin, rows.end)).input;
     if (next.size() > 0) set.prefetch(range(next.begin, next.end));
     for (auto& text : answer(model, head, block, set.answer_tokens)) out.texts.push_back(std::move(text));
   });

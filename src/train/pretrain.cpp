@@ -74,7 +74,7 @@ json accuracy_of(const TinyBackbone& model, const world::Stream& stream, size_t 
   std::map<std::string, int64_t> counts;
   for (int64_t begin = 0; begin < samples; begin += 500) {
     const auto rows = range(begin, std::min(samples, begin + 500));
-    const auto answers = model.generate(set.rows(rows), Pass{}, 60);
+    const auto answers = model.generate(set.rows(rows).input, Pass{}, 60);
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto& truth = set.texts[static_cast<size_t>(rows[i])].answer;
       right += lower(model.tokenizer().decode(answers[i])) == lower(truth);
@@ -170,7 +170,7 @@ json pretrain(const PretrainOptions& options) {
   double mean_loss = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
     optimizer.zero_grad();
-    const auto loss = model->forward(pool.rows(batches.at(step)), Pass{}, Want{}).loss;
+    const auto loss = model->forward(pool.rows(batches.at(step)).input, Pass{}, Want{}).loss;
     loss.backward();
     optimizer.clip(1.0);
     optimizer.step(cosine_rate(options.learning_rate, step, options.steps, options.warmup));

@@ -72,7 +72,7 @@ class Trainer {
   using Terms = std::map<std::string, torch::Tensor>;
   // This process's part of one forward pass, packed and mixed.
   struct TrainPass {
-    Batch batch;
+    SampleBatch batch;
     Share share;
     std::vector<int64_t> rows;
     int64_t micro = 0;   // its number in the step
@@ -90,7 +90,7 @@ class Trainer {
   std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
   std::vector<int64_t> rows_of_step(const Phase& phase, Part passes) const;
   [[noreturn]] void diverged(const std::string& what, const SampleSet& set, const std::vector<int64_t>& rows) const;
-  void complete_share(Share& share, Batch& batch) const;
+  void complete_share(Share& share, SampleBatch& batch) const;
   AdapterDropout pass_dropout(const TrainPass& pass) const;
   torch::Tensor pass_loss(const TrainPass& pass, const SampleSet& set, Terms& terms);
   StepDone add_up(double loss, bool log_now, bool last_pass, Terms& terms);

@@ -77,16 +77,16 @@ void Trainer::diverged(const std::string& what, const SampleSet& set, const std:
 }
 
 // What only all processes together know of a batch: its answers, its longest text, who holds which rows.
-void Trainer::complete_share(Share& share, Batch& batch) const {
+void Trainer::complete_share(Share& share, SampleBatch& batch) const {
   if (share.team.size() == 1) return;
   const auto held = static_cast<int64_t>(share.positions.size());
-  const int64_t answers = head_ || held == 0 ? held : batch.labels.ge(0).sum().item<int64_t>();
-  const auto all = share.team.gather(torch::tensor({held, answers, batch.ids.size(1)}, at::kLong).view({1, 3}));
+  const int64_t answers = head_ || held == 0 ? held : batch.input.labels.ge(0).sum().item<int64_t>();
+  const auto all = share.team.gather(torch::tensor({held, answers, batch.input.ids.size(1)}, at::kLong).view({1, 3}));
   const auto total = all.sum(0);
   share.before = all.narrow(0, 0, share.team.rank()).select(1, 0).sum().item<int64_t>();
   share.samples = static_cast<double>(held) / total[0].item<double>();
   share.answers = static_cast<double>(answers) / total[1].item<double>();
-  batch = padded(std::move(batch), all.select(1, 2).max().item<int64_t>());
+  batch.input = padded(std::move(batch.input), all.select(1, 2).max().item<int64_t>());
 }
 
 AdapterDropout Trainer::pass_dropout(const TrainPass& pass) const {
@@ -109,7 +109,7 @@ torch::Tensor Trainer::pass_loss(const TrainPass& pass, const SampleSet& set, Te
   Want want;
   want.tap_layers = wanted.tap ? run.tap_layers : 0, want.pooled = wanted.pooled, want.logits = wanted.logits;
   want.state = head_.has_value(), want.loss = !head_;
-  auto out = model_.forward(batch, how, want);
+  auto out = model_.forward(batch.input, how, want);
   if (head_) {
     check(batch.size() == static_cast<int64_t>(pass.rows.size()), "head=answers cannot be combined with replay");
     std::vector<std::string> answers;
@@ -122,7 +122,7 @@ torch::Tensor Trainer::pass_loss(const TrainPass& pass, const SampleSet& set, Te
   const auto logits = [&](const Pass& other) {
     Want only;
     only.loss = false, only.logits = !head_, only.state = head_.has_value();
-    const auto result = model_.forward(batch, other, only);
+    const auto result = model_.forward(batch.input, other, only);
     return head_ ? head_->logits(result.state) : result.logits;
   };
   StepContext context{parameters_, batch, pass.share, out, logits, terms, losses, pass.first, run.accumulation};
@@ -144,6 +144,7 @@ Trainer::TrainPass Trainer::make_pass(const SampleSet& set, const Phase& phase, 
   const int64_t now_at = in_phase * run.accumulation + micro;
   out.rows = pass_rows(phase, now_at, out.share);
   out.batch = set.training_rows(out.rows, augment(now_at));
+  for (auto& info : out.batch.info) info.stage = at_.stage;
   // The passes of this process that come next, in this step and the following ones.
   for (int64_t ahead = 1; ahead <= run.workers; ++ahead) {
     const int64_t later = micro - passes.begin + ahead,
@@ -179,7 +180,7 @@ void Trainer::look_over_step(std::vector<TrainPass>& passes) {
     Pass how;
     how.dropout = config_.run.lora_dropout > 0 ? &dropout : nullptr;
     if (pass.share.positions.empty()) continue;  // a stand-in
-    const auto out = model_.forward(pass.batch, how, want);
+    const auto out = model_.forward(pass.batch.input, how, want);
     rows.push_back(at::cat({out.image, out.text, pass.batch.reference_image, pass.batch.reference_text}, 1));
     held += rows.back().size(0);
   }

@@ -11,7 +11,8 @@ torch::Tensor random_rows(int64_t rows, uint64_t seed) {
 }
 
 // What the method adds for a part of the step, as the trainer divides it: the mean over passes.
-torch::Tensor part_of_step(Method& method, const Batch& batch, const Output& output, int64_t first, int64_t passes) {
+torch::Tensor part_of_step(Method& method, const SampleBatch& batch, const Output& output, int64_t first,
+                           int64_t passes) {
   const Team alone;
   const NamedParameters parameters;
   Share share{alone};
@@ -41,7 +42,7 @@ TEST(GeometryBatch, PartsAddUpToTheGradientOfTheWholeStep) {
   double value = 0;
   int64_t first = 0;
   for (const int64_t rows : {3, 1, 4}) {
-    Batch batch;
+    SampleBatch batch;
     batch.reference_image = image0.narrow(0, first, rows), batch.reference_text = text0.narrow(0, first, rows);
     Output output;
     output.image = image.narrow(0, first, rows), output.text = text.narrow(0, first, rows);
@@ -115,7 +116,7 @@ TEST(GeometryBatch, DropoutIsTheSameInBothPasses) {
     Want want;
     want.pooled = true, want.loss = training, want.tap_layers = training ? 1 : 0;
     const at::AutoGradMode mode(training);
-    return model->forward(batch, pass, want).image.detach();
+    return model->forward(batch.input, pass, want).image.detach();
   };
   EXPECT_LT((pooled(true, 7) - pooled(false, 7)).abs().max().item<double>(), 1e-5);
   EXPECT_GT((pooled(true, 7) - pooled(false, 8)).abs().max().item<double>(), 1e-4);

@@ -1,0 +1,47 @@
+// A batch with what is known of its samples: models read `input` alone, methods and tasks the rest.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backbones/backbone.h"
+
+namespace asr {
+
+struct SampleInfo {
+  std::string id, question, answer;
+  std::string skill;                    // the true one where the stream knows it; only the mode `oracle` may use it
+  std::vector<std::string> references;  // every right answer
+  std::string type = {};                // of the question, where the stream knows it
+  std::string part = {};                // head, medium, tail or unseen in a long-tailed stream
+  std::string group = {};               // of a task whose rows are trained in groups (VQACL); else empty
+  int stage = 0;                        // in which it is, or was, learnt; 0: not known
+};
+
+// What each different right answer is worth by VQA's rule: a third for everybody who gave it, at most 1. One reference
+// is worth 1. In the order of their first appearance.
+std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info);
+
+// Any tensor may be undefined.
+struct SampleBatch {
+  Batch input;
+  std::vector<SampleInfo> info;                         // of every row
+  torch::Tensor posterior = {};                         // [B, skills]
+  torch::Tensor reference_image = {};                   // [B, width]: embeddings of the base model
+  torch::Tensor reference_text = {};                    // [B, width]
+  std::optional<uint64_t> augmentation = std::nullopt;  // the key under which its pictures were changed
+
+  int64_t size() const { return input.size(); }
+};
+
+// Two batches as one, padded to the longer. What only one of them has is left out.
+Batch join(const Batch& a, const Batch& b);
+SampleBatch join(const SampleBatch& a, const SampleBatch& b);
+Batch padded(Batch batch, int64_t width);  // its text padded to this many tokens
+
+}  // namespace asr
