@@ -147,7 +147,9 @@ void AdapterBank::copy(const std::string& from, const std::string& to) {
   const size_t source = number(from);
   auto layout = entries_[source].layout;
   layout.name = to;
-  layout.in_training = layout.in_answering = false;
+  layout.in_training = false;
+  layout.in_answering = false;
+  layout.teacher = true;
   if (!has(to)) add(layout, 0);
   const size_t target = number(to);
   at::NoGradGuard no_grad;
@@ -279,11 +281,30 @@ uint64_t AdapterBank::answering() const {
 
 NamedParameters AdapterBank::tensors() const {
   NamedParameters out;
-  for (size_t k = 0; k < entries_.size(); ++k)
-    for (const auto& site : entries_[k].layout.sites)
-      each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
-                  [&](const std::string& name, torch::Tensor& t) { out.emplace_back(name, t); });
+  for (const auto& e : entries_)
+    for (auto& tensor : tensors_of(e.layout.name)) out.push_back(std::move(tensor));
   return out;
+}
+
+NamedParameters AdapterBank::tensors_of(const std::string& slot) const {
+  NamedParameters out;
+  const size_t k = number(slot);
+  for (const auto& site : entries_[k].layout.sites)
+    each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
+                [&](const std::string& name, torch::Tensor& t) { out.emplace_back(name, t); });
+  return out;
+}
+
+double AdapterBank::learning_rate(const std::string& tensor) const {
+  for (size_t k = 0; k < entries_.size(); ++k)
+    for (const auto& site : entries_[k].layout.sites) {
+      if (site.learning_rate == 0) continue;
+      bool found = false;
+      each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
+                  [&](const std::string& name, torch::Tensor&) { found = found || name == tensor; });
+      if (found) return site.learning_rate;
+    }
+  return 0;
 }
 
 NamedParameters AdapterBank::trained() const {

@@ -56,7 +56,9 @@ class AdapterBank {
   // Every tensor with its name: PEFT's "<site>.lora_A.weight" in the slot of plain runs, "<slot>:<site>..." elsewhere,
   // with the expert's number where there are several.
   NamedParameters tensors() const;
-  NamedParameters trained() const;  // those that are not frozen
+  NamedParameters tensors_of(const std::string& slot) const;
+  NamedParameters trained() const;                        // those that are not frozen
+  double learning_rate(const std::string& tensor) const;  // of its own; 0: the common one
   bool adapts(SitePart part) const;
   int64_t numbers() const;  // of all slots
 

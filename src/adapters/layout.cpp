@@ -51,12 +51,14 @@ json to_json(const SlotLayout& layout) {
                      {"experts", s.experts},
                      {"share_a", s.share_a},
                      {"full", s.full},
+                     {"learning_rate", s.learning_rate},
                      {"spread", s.spread},
                      {"training", gate_json(s.training)},
                      {"answering", gate_json(s.answering)}});
   return {{"name", layout.name},
           {"in_training", layout.in_training},
           {"in_answering", layout.in_answering},
+          {"teacher", layout.teacher},
           {"sites", sites}};
 }
 
@@ -66,6 +68,7 @@ SlotLayout slot_layout_from(const json& stored, const std::string& where) {
   out.name = fields.text("name");
   out.in_training = fields.flag("in_training");
   out.in_answering = fields.flag("in_answering");
+  out.teacher = fields.flag("teacher");
   for (const auto& entry : fields.list("sites")) {
     const JsonFields site(entry, where);
     SiteLayout s;
@@ -75,6 +78,7 @@ SlotLayout slot_layout_from(const json& stored, const std::string& where) {
     s.experts = site.integer("experts");
     s.share_a = site.flag("share_a");
     s.full = site.flag("full");
+    s.learning_rate = site.number("learning_rate");
     s.spread = site.number("spread");
     s.training = gate_from(site.at("training"), where);
     s.answering = gate_from(site.at("answering"), where);

@@ -24,9 +24,10 @@ struct SiteLayout {
   int64_t rank = 16;  // of every expert
   double scale = 2;   // what its product is multiplied by: alpha / rank
   int64_t experts = 1;
-  bool share_a = false;  // one A for all experts
-  bool full = false;     // no experts: a trained copy of the whole weight
-  double spread = 0;     // standard deviation of A at the start; 0: 1 / sqrt(in)
+  bool share_a = false;      // one A for all experts
+  bool full = false;         // no experts: a trained copy of the whole weight
+  double learning_rate = 0;  // of its own; 0: the common one
+  double spread = 0;         // standard deviation of A at the start; 0: 1 / sqrt(in)
   GateLayout training, answering;
 };
 
@@ -34,6 +35,7 @@ struct SlotLayout {
   std::string name;  // "trained", "lwf.teacher", "stage-3"
   std::vector<SiteLayout> sites;
   bool in_training = true, in_answering = true;  // whether it takes part
+  bool teacher = false;                          // a copy that others learn from
 };
 
 using AdapterLayout = std::vector<SlotLayout>;

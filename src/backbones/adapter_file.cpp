@@ -180,8 +180,8 @@ void save_adapter(const std::string& folder, const NamedParameters& parameters, 
                        {"use_rslora", false},
                        {"use_dora", false},
                        {"init_lora_weights", true},
-                       {"rank_pattern", json::object()},
-                       {"alpha_pattern", json::object()}};
+                       {"rank_pattern", json(adapter.rank_pattern)},
+                       {"alpha_pattern", json(adapter.alpha_pattern)}};
   write_file_atomically(folder + "/adapter_config.json", config.dump(2) + "\n");
 }
 

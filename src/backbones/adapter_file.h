@@ -1,6 +1,7 @@
 // Adapters in PEFT's layout: adapter_config.json and adapter_model.safetensors, as Python's PEFT writes and reads them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder);
 struct AdapterConfig {
   int64_t rank = 16;
   double alpha = 32, dropout = 0;
-  std::string base_model;  // as the user gave it, a path or a name on the hub, so that PEFT finds it again
+  std::string base_model = {};  // as the user gave it, a path or a name on the hub, so that PEFT finds it again
+  std::map<std::string, int64_t> rank_pattern = {};  // of sites with another rank
+  std::map<std::string, double> alpha_pattern = {};
 };
 void save_adapter(const std::string& folder, const NamedParameters& parameters, const AdapterConfig& config);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "train/run_adapter.h"
 
 namespace asr {
 namespace {
@@ -48,9 +49,17 @@ void run(const Arguments& a, const Common& common) {
   const at::Device device(a.device);
   check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
   model->to(device);
-  if (!a.adapter.empty()) load_adapter(*model, a.adapter);
-  const auto batch = to_device(batch_of(*model, a), device);
-  const auto ids = model->continue_greedily(batch, batch.mask, Pass{}, a.tokens, /*fill=*/false)[0];
+  // An adapter with gates is answered with as its run's evaluation did.
+  std::unique_ptr<SlotAdapter> slots;
+  if (!a.adapter.empty() && holds_slots(a.adapter))
+    slots = std::make_unique<SlotAdapter>(*model, a.adapter);
+  else if (!a.adapter.empty())
+    load_adapter(*model, a.adapter);
+  SampleBatch batch;
+  batch.input = to_device(batch_of(*model, a), device);
+  batch.info = {{"the prompt", a.prompt, "", "", {}}};
+  const auto routed = slots ? slots->pass_for(batch) : RoutedPass{};
+  const auto ids = model->continue_greedily(batch.input, batch.input.mask, routed.pass(), a.tokens, /*fill=*/false)[0];
   std::string text;
   const bool words = model->has_tokenizer();
   if (words) text = model->tokenizer().decode_answer(ids);
@@ -74,7 +83,7 @@ void add_generate_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("generate", "greedy answer of a Hugging Face checkpoint");
   auto a = std::make_shared<Arguments>();
   command->add_option("--model", a->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
-  command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter")->type_name("DIR");
+  command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter, or RUN/adapter")->type_name("DIR");
   command->add_option("--image", a->images, "JPEG or PNG files, in order")->type_name("FILE");
   command->add_option("--prompt", a->prompt, "the question; the model family's chat template is put around it");
   command->add_flag("--raw", a->raw, "--prompt is the whole text, template and image placeholders included");

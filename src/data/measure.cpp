@@ -20,37 +20,35 @@ namespace {
 
 enum class Wanted { moments, all };  // descriptors and, for raw maps, maps; or everything of Measured
 
-struct SpectraPass {
-  const Options& options;
-  int64_t tap_layers = 0;
-  const Team& team;
-  Wanted wanted = Wanted::all;
-};
-
 // Measures the blocks of `rows` that are this process's, one after another. What `use` does not keep of a block is gone
 // when the next one comes.
-void measure_blocks(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                    const SpectraPass& pass, const std::function<void(const Measured&)>& use) {
+void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Team& team, Wanted wanted,
+                    const std::function<void(const Measured&)>& use) {
   at::NoGradGuard no_grad;
+  const auto& [set, rows, stage] = of;
   const int64_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
-  const bool all = pass.wanted == Wanted::all;
-  const auto& spectral = pass.options.spectral;
+  const bool all = wanted == Wanted::all;
+  const auto& spectral = with.options.spectral;
   Want want;
-  want.loss = false, want.pooled = all, want.tap_layers = pass.tap_layers;
+  want.loss = false;
+  want.pooled = all;
+  want.tap_layers = with.tap_layers;
   std::unique_ptr<SpectralEncoder> encoder;
   check(!rows.empty(), "there is no sample to measure spectra on");
   const LongPass over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), kBlock};
-  each_block(over, pass.team, [&](Part here, Part) {
+  each_block(over, team, [&](Part here, Part) {
     const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
-    const auto out = model.forward(batch.input, Pass{}, want);
+    const auto routed = with.pass(batch);
+    const auto out = with.model.forward(batch.input, routed.pass(), want);
     if (!encoder) encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral);
     const auto weights = row_weights(batch.input, out);
     Measured m;
     m.descriptor = encoder->descriptor(out.attention, weights).cpu();
-    m.radial = radial_part(m.descriptor, spectral), m.angular = angular_part(m.descriptor, spectral);
+    m.radial = radial_part(m.descriptor, spectral);
+    m.angular = angular_part(m.descriptor, spectral);
     m.posterior = batch.posterior.cpu();
-    if (all || pass.options.asr.spectrum == Spectrum::raw) {
+    if (all || with.options.asr.spectrum == Spectrum::raw) {
       const auto maps = encoder->maps(out.attention, weights);  // [B, J, H, W]
       m.map = maps.mean(1).cpu();
       if (all) m.entropy = attention_entropy(maps).cpu();
@@ -75,11 +73,10 @@ StageMoments gathered(const StageMoments& mine, const Options& options, const Te
 
 }  // namespace
 
-Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                         const Options& options, int64_t tap_layers, const Team& team) {
+Measured measure_spectra(const Spectrometer& with, const SampleSet& set, const std::vector<int64_t>& rows,
+                         const Team& team) {
   std::vector<Measured> blocks;
-  measure_blocks(model, set, rows, {options, tap_layers, team, Wanted::all},
-                 [&](const Measured& block) { blocks.push_back(block); });
+  measure_blocks(with, {set, rows}, team, Wanted::all, [&](const Measured& block) { blocks.push_back(block); });
   Measured out;
   for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
                      &Measured::embedding, &Measured::posterior}) {
@@ -90,12 +87,11 @@ Measured measure_spectra(const Backbone& model, const SampleSet& set, const std:
   return out;
 }
 
-StageMoments stage_moments(const Backbone& model, const MeasuredStage& of, const Options& options, int64_t tap_layers,
-                           const Team& team) {
-  StageMoments moments(options);
-  measure_blocks(model, of.set, of.rows, {options, tap_layers, team, Wanted::moments},
+StageMoments stage_moments(const Spectrometer& with, const MeasuredStage& of, const Team& team) {
+  StageMoments moments(with.options);
+  measure_blocks(with, of, team, Wanted::moments,
                  [&](const Measured& m) { moments.add(m.descriptor, m.angular, m.posterior, m.map, of.stage - 1); });
-  return team.size() == 1 ? moments : gathered(moments, options, team);
+  return team.size() == 1 ? moments : gathered(moments, with.options, team);
 }
 
 namespace {

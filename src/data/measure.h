@@ -5,6 +5,7 @@
 
 #include "backbones/backbone.h"
 #include "data/sample_set.h"
+#include "data/task.h"
 #include "parallel/team.h"
 #include "spectral/memory.h"
 #include "spectral/options.h"
@@ -26,8 +27,14 @@ struct Measured {
 
 // In evaluation mode, in blocks of a fixed size that the processes share out; everything returned on the CPU, for all.
 // It holds as much as it returns: for a bounded number of rows.
-Measured measure_spectra(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
-                         const Options& options, int64_t tap_layers, const Team& team);
+struct Spectrometer {
+  const Backbone& model;
+  PassFor pass;  // how each batch is passed
+  const Options& options;
+  int64_t tap_layers = 0;
+};
+Measured measure_spectra(const Spectrometer& with, const SampleSet& set, const std::vector<int64_t>& rows,
+                         const Team& team);
 
 // The moments of stage `stage` from these rows of its data. Each block goes into exact sums as it is measured, so that
 // memory does not grow with the stage and any split gives the same bits.
@@ -36,8 +43,7 @@ struct MeasuredStage {
   std::vector<int64_t> rows;
   int stage = 1;
 };
-StageMoments stage_moments(const Backbone& model, const MeasuredStage& of, const Options& options, int64_t tap_layers,
-                           const Team& team);
+StageMoments stage_moments(const Spectrometer& with, const MeasuredStage& of, const Team& team);
 
 void visit_memory(PrototypeMemory& memory, StateVisitor& visitor);
 

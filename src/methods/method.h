@@ -1,6 +1,7 @@
-// A continual-learning method: extra losses, replay inside batches, statistics after a stage, and the state it keeps
-// between stages. The trainer owns the loop: zero_grad, backward, clipping, steps, checkpoints and evaluation; a method
-// returns losses and edits its own state, and never steps an optimizer.
+// A continual-learning method: adapters and how they are weighed, extra losses, replay, phases of its own, statistics
+// after a stage, and the state it keeps between stages. The trainer owns the loop: zero_grad, backward, sums over
+// processes, clipping, steps, checkpoints and evaluation; a method returns losses, edits gradients and its own state,
+// and never steps an optimizer.
 #pragma once
 
 #include <torch/types.h>
@@ -8,12 +9,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "adapters/bank.h"
 #include "backbones/backbone.h"
 #include "base/options.h"
+#include "data/sample_batch.h"
 #include "data/sample_set.h"
+#include "data/task.h"
 #include "methods/costs.h"
 #include "methods/state_shapes.h"
 #include "parallel/team.h"
@@ -29,7 +34,7 @@ enum class Keeps { statistics, teacher, samples };
 // What a method wants computed in a training step.
 struct Needs {
   bool tap = false, pooled = false, logits = false;
-  bool reference = false;  // embeddings of the base model, in batch.reference_*
+  bool reference = false;  // embeddings of the base model, in SampleBatch::reference_*
 };
 
 // Embeddings of all samples of a step, where a term reaches over its passes (geometry.batch=global).
@@ -37,25 +42,75 @@ struct StepEmbeddings {
   torch::Tensor image, text, reference_image, reference_text;  // [N, width], without gradient
 };
 
+// Parameters with a rate and a decay of their own.
+struct ParameterGroup {
+  std::string name;  // phases choose by it; "adapters" and "task" are the trainer's
+  NamedParameters parameters;
+  double learning_rate = 0;  // peak; 0: the phase's
+  double weight_decay = -1;  // below 0: the run's
+};
+
+// A stretch of a stage with one optimizer and one schedule. By default a stage has one, or one a group of its task.
+struct Phase {
+  std::string name;                 // empty: the stage's own training
+  std::vector<int64_t> rows;        // of the stage's data; empty: all
+  int64_t number = 0;               // 0: the stage has no groups; else counted from 1, phases of methods on from there
+  int64_t samples = 0;              // that an epoch goes through
+  int64_t first = 0, steps = 0;     // steps of the stage before it, and its own
+  std::vector<std::string> trains;  // names of parameter groups; empty: all
+  double task_weight = 1;           // of the task's loss; 0: the methods' terms alone
+  double learning_rate = 0;         // peak; 0: the run's
+  bool constant_rate = false;
+  int64_t batch = 0;       // samples a pass; 0: the run's
+  bool runs_model = true;  // false: no pass; terms are made of what the method has stored by row
+  std::string of_method;   // whose phase it is; only that method's terms count. Empty: the trainer's
+  int64_t end() const { return first + steps; }
+};
+
+// What is known before a run begins.
+struct PhasePlan {
+  int stage = 1;
+  int64_t samples = 0, batch = 0;
+  std::function<int64_t(double epochs, int64_t samples)> steps;  // as the run's options count them
+};
+
 struct StageContext {
   int stage = 1;  // from 1
   uint64_t seed = 0;
   int64_t batch_size = 0;
   Backbone& model;
-  const NamedParameters& parameters;
+  AdapterBank& bank;
+  const Task& task;
+  const NamedParameters& parameters;             // all that is trained, in the optimizer's order
   const SampleSet& data;                         // of this stage, gone afterwards
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
+  PassFor answering;                             // as evaluation answers
   const Team& team;                              // all of its processes must end in the same state
+};
+
+struct RouteContext {
+  const Backbone& model;
+  const AdapterBank& bank;
+  const SampleBatch& batch;
+  int stage = 0;  // in training the one being trained, in answering the last one trained
+  bool answering = false;
+  uint64_t& slots;      // which take part
+  GivenWeights& given;  // weights of their experts, by slot number
 };
 
 struct StepContext {
   const NamedParameters& parameters;
+  Backbone& model;
+  AdapterBank& bank;
+  const Task& task;
+  const Phase& phase;
   const SampleBatch& batch;
-  const Share& share;  // how much of the whole batch this is: losses are this part's summand
+  const std::vector<int64_t>& rows;  // of the stage's data that `batch` begins with
+  const Share& share;                // how much of the whole batch this is: losses are this part's summand
   const Output& output;
-  std::function<torch::Tensor(const Pass&)>
-      logits;                                 // what is learnt from, under other experts: answer tokens or classes
-  std::map<std::string, torch::Tensor>& log;  // named scalars for the log, "<name>_loss" among them
+  // Of the task under other adapters, by its parameters as they were then; none: as they are.
+  std::function<torch::Tensor(const Pass&, const std::vector<torch::Tensor>& task_parameters)> logits;
+  std::map<std::string, torch::Tensor>& log;              // named scalars for the log, "<name>_loss" among them
   std::vector<std::pair<torch::Tensor, double>>& losses;  // what is minimised is their weighted sum
   // After whole_step: where this part's samples begin in the step, and the passes whose mean is the step's loss.
   int64_t first = -1, passes = 1;
@@ -66,6 +121,21 @@ struct StepContext {
   }
 };
 
+// After the sum over the processes, before clipping: gradients may be edited in place.
+struct GradientContext {
+  int stage = 1;
+  int64_t step = 0;  // of the phase
+  const Phase& phase;
+  AdapterBank& bank;
+  const NamedParameters& parameters;
+};
+
+// A batch that a method makes: this process's part of it.
+struct OwnBatch {
+  SampleBatch batch;
+  Share share;
+};
+
 class Method {
  public:
   virtual ~Method() = default;
@@ -73,18 +143,38 @@ class Method {
   virtual bool joint() const { return false; }                      // one stage on the union of all tasks
   virtual bool combines_with(const Method&) const { return true; }  // in one run, as in "asr+ewc"
   virtual void visit(OptionVisitor&) {}
-  // Once, when the model stands on its device and carries its adapters; `options` are the run's.
+  // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }
   virtual int64_t current_rows(int64_t batch, int /*stage*/) const { return batch; }  // the rest is replay
 
-  virtual void before_stage(StageContext&) {}
+  // Slots that must be there in a stage; those that are not yet are made. Nothing: one adapter on the run's sites.
+  // `plain` is what the run's options say of sites, rank and scale.
+  virtual std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& /*sites*/, const SlotLayout& /*plain*/,
+                                              int /*stage*/) const {
+    return std::nullopt;
+  }
+  virtual std::vector<ParameterGroup> parameters() { return {}; }  // beyond adapters; `state` must visit them too
+  // The phases of a stage; a method may add its own before and after, or change those planned. Asked before the run
+  // begins as well, so it may depend on nothing that is learnt.
+  virtual void plan(const PhasePlan&, std::vector<Phase>& /*phases*/) const {}
+  virtual bool routes() const { return false; }  // whether `route` does anything
+  virtual void route(RouteContext&) {}
+
+  virtual void begin_stage(StageContext&) {}                // once a stage: may change adapters and what is kept
+  virtual void before_stage(StageContext&) {}               // and every time training goes on, after a resume too
+  virtual void begin_phase(StageContext&, const Phase&) {}  // once a phase, after its parameters were chosen
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.
   virtual void mix_batch(SampleBatch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
+  // A whole batch for a step of its own after the one just made, under the same optimizer; false: none.
+  virtual bool extra_batch(OwnBatch&, const Backbone&, uint64_t /*key*/) { return false; }
   // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
   // its own samples, since the other passes' are gone by then.
   virtual void whole_step(const StepEmbeddings&) {}
   virtual void add_losses(StepContext&) {}
+  virtual void after_backward(GradientContext&) {}
+  virtual void after_step(GradientContext&) {}
+  virtual bool phase_done(const Phase&, int64_t /*steps*/, double /*loss*/) { return false; }  // ends it early
   virtual void after_stage(StageContext&) {}
   virtual void state(StateVisitor&) {}
   virtual std::vector<StateShape> kept(const StateSizes&) const { return {}; }  // all that `state` may visit

@@ -7,13 +7,25 @@
 namespace asr {
 
 AdamW::AdamW(std::vector<torch::Tensor> parameters, const AdamWOptions& options)
-    : options_(options), parameters_(std::move(parameters)) {
+    : AdamW(std::vector<AdamWGroup>{{std::move(parameters)}}, options) {}
+
+AdamW::AdamW(const std::vector<AdamWGroup>& groups, const AdamWOptions& options) : options_(options) {
+  int64_t count = 0;
+  for (const auto& group : groups) {
+    Stretch stretch{count, 0, group.learning_rate, group.weight_decay < 0 ? options.weight_decay : group.weight_decay};
+    for (const auto& p : group.parameters) {
+      parameters_.push_back(p);
+      stretch.size += p.numel();
+    }
+    count += stretch.size;
+    if (stretch.size > 0) stretches_.push_back(stretch);
+  }
   check(!parameters_.empty(), "there is nothing to train");
   at::NoGradGuard no_grad;
-  int64_t count = 0;
-  for (const auto& p : parameters_) count += p.numel();
   flat_ = at::empty({count}, parameters_[0].options().requires_grad(false));
-  gradient_ = at::zeros_like(flat_), first = at::zeros_like(flat_), second = at::zeros_like(flat_);
+  gradient_ = at::zeros_like(flat_);
+  first = at::zeros_like(flat_);
+  second = at::zeros_like(flat_);
   int64_t at_entry = 0;
   for (auto& p : parameters_) {
     const auto view = [&](const torch::Tensor& whole) { return whole.narrow(0, at_entry, p.numel()).view(p.sizes()); };
@@ -35,15 +47,21 @@ torch::Tensor AdamW::clip(double largest_norm) {
   return norm;
 }
 
-void AdamW::step(double learning_rate) {
+void AdamW::step(double learning_rate, double schedule) {
   at::NoGradGuard no_grad;
   ++steps;
   const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps)),
                correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps));
   first.mul_(options_.beta1).add_(gradient_, 1 - options_.beta1);
   second.mul_(options_.beta2).addcmul_(gradient_, gradient_, 1 - options_.beta2);
-  if (options_.weight_decay > 0) flat_.mul_(1 - learning_rate * options_.weight_decay);
-  flat_.addcdiv_(first, (second / correction2).sqrt_().add_(options_.eps), -learning_rate / correction1);
+  const auto divisor = (second / correction2).sqrt_().add_(options_.eps);
+  for (const auto& stretch : stretches_) {
+    const double rate = stretch.learning_rate > 0 ? stretch.learning_rate * schedule : learning_rate;
+    const auto cut = [&](const torch::Tensor& whole) { return whole.narrow(0, stretch.begin, stretch.size); };
+    auto values = cut(flat_);
+    if (stretch.weight_decay > 0) values.mul_(1 - rate * stretch.weight_decay);
+    values.addcdiv_(cut(first), cut(divisor), -rate / correction1);
+  }
 }
 
 double cosine_rate(double peak, int64_t step, int64_t total, int64_t warmup) {

@@ -5,7 +5,8 @@
 namespace asr {
 
 const char* name_of(StateKind kind) {
-  static constexpr const char* names[] = {"statistics", "prototypes", "teacher", "sample", "question", "answer"};
+  static constexpr const char* names[] = {"statistics", "prototypes", "adapter", "teacher",
+                                          "sample",     "question",   "answer"};
   return names[static_cast<int>(kind)];
 }
 

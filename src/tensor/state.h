@@ -8,7 +8,7 @@
 namespace asr {
 
 // What one item of a state is; the audit asks.
-enum class StateKind { statistics, prototypes, teacher, sample, question, answer };
+enum class StateKind { statistics, prototypes, adapter, teacher, sample, question, answer };
 const char* name_of(StateKind kind);
 
 // Visits every item once.

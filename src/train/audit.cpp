@@ -122,7 +122,7 @@ Audit audit_run(const std::string& folder, int64_t samples) {
   const auto newest = cat("checkpoints/checkpoint-", state.integer("global_step"), "/state.safetensors");
   for (auto& part : findings.parts) {
     judge(part, out);
-    const bool kept = part.file == newest && part.name.rfind("method.", 0) == 0;
+    const bool kept = part.file == newest && (part.name.rfind("method.", 0) == 0 || part.kind == "teacher");
     (kept ? out.kept : out.others).push_back(std::move(part));
   }
   return out;

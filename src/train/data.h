@@ -26,8 +26,8 @@ class Data {
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
   const Stream& stream() const { return stream_; }
 
-  // Scores of the untouched base, by task and whether it answers through the closed head.
-  std::map<std::pair<size_t, bool>, TaskScore> zero_shot;
+  // Scores of the untouched base, by task and how answers are given.
+  std::map<std::pair<size_t, Head>, TaskScore> zero_shot;
 
  private:
   const Stream& stream_;

@@ -18,38 +18,23 @@
 #include "tensor/tensor_io.h"
 
 namespace asr {
-namespace {
-
-std::vector<std::string> answer(const Backbone& model, const AnswerHead* head, const Batch& batch, int64_t limit) {
-  std::vector<std::string> out;
-  if (head) {
-    at::NoGradGuard no_grad;
-    Want want;
-    want.loss = false, want.state = true;
-    const auto best = head->logits(model.forward(batch, Pass{}, want).state).argmax(1).cpu();
-    for (int64_t i = 0; i < best.numel(); ++i) out.push_back(head->answer(best[i].item<int64_t>()));
-    return out;
-  }
-  for (const auto& ids : model.generate(batch, Pass{}, limit)) out.push_back(model.tokenizer().decode_answer(ids));
-  return out;
-}
-
-}  // namespace
-
-TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
-                        int64_t batch, const Team& team) {
+TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::string& metric, int64_t batch,
+                        const Team& team) {
   TaskScore out;
   each_block({cat("answer ", set.name), set.size(), batch}, team, [&](Part rows, Part next) {
-    const auto block = set.rows(range(rows.begin, rows.end)).input;
+    const auto block = set.rows(range(rows.begin, rows.end));
     if (next.size() > 0) set.prefetch(range(next.begin, next.end));
-    for (auto& text : answer(model, head, block, set.answer_tokens)) out.texts.push_back(std::move(text));
+    const auto routed = who.pass(block);
+    for (auto& text : who.task.answers(who.model, block.input, routed.pass(), set.answer_tokens))
+      out.texts.push_back(std::move(text));
   });
   out.texts = team.gather_texts(out.texts);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references, set.texts[i].type});
   auto result = evaluate_metric(metric, answered);
-  out.score = result.score, out.per_sample = std::move(result.per_sample);
+  out.score = result.score;
+  out.per_sample = std::move(result.per_sample);
   return out;
 }
 
@@ -82,13 +67,14 @@ torch::Tensor stacked(const std::vector<Measured>& parts, torch::Tensor Measured
   return at::cat(rows);
 }
 
-Pooled measure_all(const Backbone& model, const std::vector<AnalysedTask>& tasks, const Options& options,
-                   int64_t samples, int64_t tap_layers, const Team& team) {
+Pooled measure_all(const Answerer& who, const std::vector<AnalysedTask>& tasks, const AnalysisPlan& plan,
+                   const Team& team) {
+  const Spectrometer with{who.model, who.pass, plan.memory.options, plan.tap_layers};
   std::vector<Measured> parts;
   Pooled out;
   for (size_t t = 0; t < tasks.size(); ++t) {
-    const auto rows = analysed_rows(tasks[t].name, tasks[t].set->size(), samples);
-    parts.push_back(measure_spectra(model, *tasks[t].set, rows, options, tap_layers, team));
+    const auto rows = analysed_rows(tasks[t].name, tasks[t].set->size(), plan.samples);
+    parts.push_back(measure_spectra(with, *tasks[t].set, rows, team));
     const auto best = parts.back().posterior.argmax(1);
     for (size_t i = 0; i < rows.size(); ++i) {
       out.skill.push_back(best[static_cast<int64_t>(i)].item<int64_t>());
@@ -168,9 +154,10 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
     }
     offset += measured;
   }
-  if (!images.empty())
-    tensors.emplace_back("overlay.image", at::stack(images).contiguous()),
-        tensors.emplace_back("overlay.map", at::stack(maps));
+  if (!images.empty()) {
+    tensors.emplace_back("overlay.image", at::stack(images).contiguous());
+    tensors.emplace_back("overlay.map", at::stack(maps));
+  }
   return list;
 }
 
@@ -186,7 +173,8 @@ std::map<int64_t, SkillScore> skill_scores(const std::vector<AnalysedTask>& task
     const auto best = task.set->posterior.argmax(1).cpu().contiguous();
     for (int64_t i = 0; i < best.numel(); ++i) {
       auto& entry = out[best.data_ptr<int64_t>()[i]];
-      ++entry.samples, entry.sum += task.score->per_sample[static_cast<size_t>(i)];
+      ++entry.samples;
+      entry.sum += task.score->per_sample[static_cast<size_t>(i)];
     }
   }
   return out;
@@ -243,10 +231,10 @@ std::string samples_hash(const AnalysedTask& task, int64_t samples) {
 
 }  // namespace
 
-void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
-                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
-                    const Team& team) {
-  const auto pooled = measure_all(model, tasks, memory.options, samples, tap_layers, team);
+void write_analysis(const std::string& path, const Answerer& who, const std::vector<AnalysedTask>& tasks,
+                    const AnalysisPlan& plan, const Team& team) {
+  const auto& memory = plan.memory;
+  const auto pooled = measure_all(who, tasks, plan, team);
   if (!team.leads()) return;
   const auto rows = analysis_tables(pooled, tasks);
   const auto index = [](const std::vector<int64_t>& list) { return torch::tensor(list, at::kLong); };
@@ -267,11 +255,11 @@ void write_analysis(const std::string& path, const Backbone& model, const std::v
                           {"sample.correct", torch::tensor(pooled.correct, at::kDouble).to(at::kFloat)},
                           {"sample.distance", torch::tensor(distances(pooled, memory), at::kDouble).to(at::kFloat)},
                           {"sample.descriptor", pooled.m.descriptor.to(at::kFloat)}};
-  const auto pictures = add_overlays(pooled, tasks, samples, overlays, tensors);
+  const auto pictures = add_overlays(pooled, tasks, plan.samples, plan.overlays, tensors);
   auto names = nlohmann::json::array(), hashes = nlohmann::json::array();
   for (const auto& task : tasks) {
     names.push_back(task.name);
-    hashes.push_back(samples_hash(task, samples));
+    hashes.push_back(samples_hash(task, plan.samples));
   }
   const auto text = [](const nlohmann::json& value) {
     return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

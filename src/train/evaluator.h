@@ -7,7 +7,7 @@
 
 #include "data/measure.h"
 #include "data/sample_set.h"
-#include "train/answer_head.h"
+#include "data/task.h"
 
 namespace asr {
 
@@ -18,8 +18,13 @@ struct TaskScore {
 };
 
 // Blocks of `batch` samples are shared out over the processes; all of them get the whole result.
-TaskScore evaluate_task(const Backbone& model, const AnswerHead* head, const SampleSet& set, const std::string& metric,
-                        int64_t batch, const Team& team);
+struct Answerer {
+  const Backbone& model;
+  const Task& task;
+  PassFor pass;  // how each batch is answered
+};
+TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::string& metric, int64_t batch,
+                        const Team& team);
 
 std::string predictions_text(const SampleSet& set, const TaskScore& score);
 
@@ -44,8 +49,11 @@ std::vector<int64_t> analysed_rows(const std::string& task, int64_t count, int64
 // Spectra, accuracy and embeddings per skill and task, distances of samples to their prototypes, and a few attention
 // maps with their pictures: stages/AA/analysis.safetensors. Spectra are measured on `samples` of each task, by all
 // processes; the first one writes.
-void write_analysis(const std::string& path, const Backbone& model, const std::vector<AnalysedTask>& tasks,
-                    const PrototypeMemory& memory, int64_t samples, int64_t overlays, int64_t tap_layers,
-                    const Team& team);
+struct AnalysisPlan {
+  const PrototypeMemory& memory;
+  int64_t samples = 0, overlays = 0, tap_layers = 0;
+};
+void write_analysis(const std::string& path, const Answerer& who, const std::vector<AnalysedTask>& tasks,
+                    const AnalysisPlan& plan, const Team& team);
 
 }  // namespace asr

@@ -100,4 +100,24 @@ void load_kept_items(const std::string& composition, const std::vector<std::uniq
   }
 }
 
+std::vector<KeptItem> method_items(RunParts& parts) {
+  return kept_items(parts.key.composition, parts.methods);
+}
+
+void load_method_items(RunParts& parts, const NamedTensors& stored) {
+  load_kept_items(parts.key.composition, parts.methods, stored, parts.model.device());
+}
+
+std::vector<ListedItem> listed_items(const RunParts& parts, ListHashes hashes) {
+  auto out = listed_items(parts.key.composition, parts.methods, hashes);
+  for (const auto& slot : parts.bank.slots()) {
+    if (!parts.bank.is_frozen(slot)) continue;
+    StateLister lister("slot.", hashes);
+    const auto kind = parts.bank.layout(slot).teacher ? StateKind::teacher : StateKind::adapter;
+    for (auto& [name, tensor] : parts.bank.tensors_of(slot)) lister.tensor(name, kind, tensor);
+    out.insert(out.end(), lister.items.begin(), lister.items.end());
+  }
+  return out;
+}
+
 }  // namespace asr

@@ -5,6 +5,7 @@
 
 #include "methods/method.h"
 #include "tensor/tensor_io.h"
+#include "train/run_parts.h"
 
 namespace asr {
 
@@ -70,5 +71,10 @@ std::vector<ListedItem> listed_items(const std::string& composition,
                                      ListHashes hashes = ListHashes::no);
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
                      const NamedTensors& stored, at::Device device);
+
+std::vector<KeptItem> method_items(RunParts& parts);  // what a checkpoint holds of them
+void load_method_items(RunParts& parts, const NamedTensors& stored);
+// What is kept between stages: the methods' items, and adapters that are not trained any more.
+std::vector<ListedItem> listed_items(const RunParts& parts, ListHashes hashes = ListHashes::no);
 
 }  // namespace asr

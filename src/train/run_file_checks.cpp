@@ -69,13 +69,14 @@ const json& metrics_shape() {
 
 const json& state_shape() {  // "config" and "kept" are compared with what the run's options give
   static const json shape = shape_of(R"({
-    "global_step": "number", "stage": "number", "step": "number", "trained": "flag", "train_seconds": "number",
+    "global_step": "number", "stage": "number", "step": "number", "phase": "number", "phase_step": "number",
+    "optimizer_steps": "number", "trained": "flag", "train_seconds": "number",
     "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
     "skills": {"<skill>": ["number"]}, "log_bytes": "number", "log_sha256": "hash",
     "method": "text", "seed": "number", "order": "number",
     "changes": [{"option": "text", "before": "number", "after": "number", "stage": "number",
                  "current_steps": "number"}],
-    "config": "anything", "kept": "anything", "fingerprint": "anything"})");
+    "config": "anything", "kept": "anything", "slots": "anything", "fingerprint": "anything"})");
   return shape;
 }
 
@@ -84,7 +85,7 @@ const json& adapter_config_shape() {
     "peft_type": "text", "task_type": "text", "base_model_name_or_path": "text", "revision": "number", "r": "number",
     "lora_alpha": "number", "lora_dropout": "number", "target_modules": ["text"], "bias": "text",
     "modules_to_save": "number", "inference_mode": "flag", "fan_in_fan_out": "flag", "use_rslora": "flag",
-    "use_dora": "flag", "init_lora_weights": "flag", "rank_pattern": {}, "alpha_pattern": {}})");
+    "use_dora": "flag", "init_lora_weights": "flag", "rank_pattern": "anything", "alpha_pattern": "anything"})");
   return shape;
 }
 
@@ -136,12 +137,38 @@ int64_t number_after(const std::string& name, const std::string& mark) {
   return out;
 }
 
+// Slots as the bank describes them, of a layout that the methods ask for; nothing else fits into the list.
+void check_slot_layouts(RunChecks& checks, const std::string& name, const json& slots) {
+  for (const auto& stored : slots) {
+    const auto layout = slot_layout_from(stored, name);
+    const auto known = checks.facts.slots.find(layout.name);
+    if (known == checks.facts.slots.end()) {
+      checks.violation(cat(name, ": adapter slot '", printable(layout.name), "' is undeclared"));
+      continue;
+    }
+    auto written = to_json(layout);
+    written["merged"] = stored.at("merged");
+    written["frozen"] = stored.at("frozen");
+    bool same = written == stored && stored.at("merged").is_boolean() && stored.at("frozen").is_array() &&
+                layout.sites.size() == known->second.sites.size();
+    for (size_t i = 0; same && i < layout.sites.size(); ++i) {
+      const auto &site = layout.sites[i], &declared = known->second.sites[i];
+      same = site.site == declared.site && site.rank == declared.rank && site.experts == declared.experts &&
+             site.scale == declared.scale && site.full == declared.full;
+    }
+    for (const auto& tensor : stored.at("frozen"))
+      same = same && tensor.is_string() && checks.facts.adapter.count(tensor.get<std::string>()) > 0;
+    if (!same) checks.violation(cat(name, ": adapter slot '", printable(layout.name), "' is not as declared"));
+  }
+}
+
 void check_state(RunChecks& checks, const std::string& name, const json& state) {
   checks.match(state, state_shape(), name);
   const JsonFields fields(state, name);
   const auto& stored = fields.at("config");
   if (stored != with_changes_of(stored, checks.facts.config.manifest(methods_with_section(stored))))
     checks.violation(name + ": 'config' holds more than the run's options");
+  if (fields.has("slots")) check_slot_layouts(checks, name, fields.list("slots"));
   if (fields.has("fingerprint")) checks.fingerprint(fields.at("fingerprint"), name + ": 'fingerprint'");
   for (const auto& [key, kind] : fields.at("kept").items()) {
     const auto declared =
@@ -278,15 +305,25 @@ void check_memory(RunChecks& checks, const std::string& name) {
 }
 
 void check_adapter_config(RunChecks& checks, const std::string& name) {
-  checks.json_file(name, adapter_config_shape(), 2);
+  const auto stored = checks.json_file(name, adapter_config_shape(), 2);
+  for (const char* pattern : {"rank_pattern", "alpha_pattern"})
+    for (const auto& [site, value] : stored.at(pattern).items())
+      if (!value.is_number() || !checks.facts.plain.count(site + ".lora_A.weight"))
+        checks.violation(cat(name, ": '", pattern, "' names '", printable(site), "', which the run does not adapt"));
 }
 
 namespace {
 
-std::vector<StateShape> adapter_shapes(const RunFacts& facts) {
+std::vector<StateShape> declared_shapes(const std::map<std::string, std::vector<int64_t>>& known) {
   std::vector<StateShape> out;
-  for (const auto& [name, shape] : facts.adapter) out.push_back({name, StateKind::statistics, shape});
+  for (const auto& [name, shape] : known) out.push_back({name, StateKind::statistics, shape});
   return out;
+}
+
+// Of a teacher's copy, or of an adapter that the methods lay out.
+std::string weight_kind(const std::string& name) {
+  const auto slot = name.substr(0, name.find(':'));
+  return ends_with(slot, ".teacher") ? "teacher" : "weights";
 }
 
 }  // namespace
@@ -295,7 +332,33 @@ void check_adapter(RunChecks& checks, const std::string& name) {
   const auto file = checks.tensor_file(name, {"format"});
   checks.metadata(file, "format", "pt");
   for (const auto& view : file.tensors)
-    checks.tensor(file, view, adapter_shapes(checks.facts), "base_model.model.", "weights");
+    checks.tensor(file, view, declared_shapes(checks.facts.plain), "base_model.model.", "weights");
+}
+
+void check_head(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"format"});
+  checks.metadata(file, "format", "pt");
+  for (const auto& view : file.tensors) checks.tensor(file, view, declared_shapes(checks.facts.head), "", "weights");
+}
+
+void check_slot_list(RunChecks& checks, const std::string& name) {
+  static const json shape = shape_of(R"({"format": "number", "why": "text", "method": "text", "stage": "number",
+    "base_model": "text", "slots": "anything", "config": "anything"})");
+  const auto stored = checks.json_file(name, shape, 1);
+  check_slot_layouts(checks, name, stored.at("slots"));
+  const auto& options = stored.at("config");
+  if (options != with_changes_of(options, checks.facts.config.manifest(methods_with_section(options))))
+    checks.violation(name + ": 'config' holds more than the run's options");
+}
+
+void check_slots(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {"asr_adapter"});
+  checks.metadata(file, "asr_adapter", "1");
+  for (const auto& view : file.tensors) {
+    const bool method = view.name.rfind("method.", 0) == 0;
+    checks.tensor(file, view, method ? checks.facts.kept : declared_shapes(checks.facts.adapter), "",
+                  method ? "statistics" : weight_kind(view.name));
+  }
 }
 
 void check_kept_list(RunChecks& checks, const std::string& name) {
@@ -320,7 +383,7 @@ void check_checkpoint(RunChecks& checks, const std::string& name) {
                                            {"second", StateKind::statistics, {facts.sizes.parameters}}};
   for (const auto& view : file.tensors) {
     if (view.name.rfind("adapter.", 0) == 0)
-      checks.tensor(file, view, adapter_shapes(facts), "adapter.", "weights");
+      checks.tensor(file, view, declared_shapes(facts.adapter), "adapter.", weight_kind(view.name));
     else if (view.name.rfind("optimizer.", 0) == 0)
       checks.tensor(file, view, moments, "optimizer.", "optimizer");
     else if (view.name.rfind("analysis.", 0) == 0)

@@ -9,6 +9,7 @@
 #include "nn/linear.h"
 #include "skills/taxonomy.h"
 #include "train/run_checks.h"
+#include "train/run_parts.h"
 #include "train/runner.h"
 #include "train/task_order.h"
 
@@ -35,6 +36,9 @@ constexpr KnownFile known_files[] = {
     {"memory.safetensors", check_memory},
     {"adapter/adapter_config.json", check_adapter_config},
     {"adapter/adapter_model.safetensors", check_adapter},
+    {"adapter/answer_head.safetensors", check_head},
+    {"adapter/asr_adapter.json", check_slot_list},
+    {"adapter/asr_adapter.safetensors", check_slots},
     {"stages/*/memory.safetensors", check_memory},
     {"stages/*/analysis.safetensors", check_analysis},
     {"stages/*/kept.json", check_kept_list},
@@ -67,20 +71,45 @@ nlohmann::json known_options(const nlohmann::json& stored, const nlohmann::json&
   return out;
 }
 
-void add_adapter(RunFacts& facts) {
+// The slots that the methods lay out, stage by stage, each with the largest shapes of its tensors.
+void add_slots(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& methods) {
   const auto& run = facts.config.run;
-  for (const auto& [name, tensor] : add_experts(facts.model->sites(), run.lora_rank, run.lora_alpha, 0)) {
+  const auto plain = plain_layout(*facts.model, run);
+  AdapterBank bank(facts.model->all_sites());
+  for (int stage = 1; stage <= static_cast<int>(facts.order.size()); ++stage)
+    for (const auto& slot : stage_layout(methods, method_parts(facts.method), bank.sites(), plain, stage))
+      if (!bank.has(slot.name)) bank.add(slot, 0);
+  for (const auto& [name, tensor] : bank.tensors()) {
     facts.adapter[name] = tensor.sizes().vec();
     facts.sizes.parameters += tensor.numel();
   }
-  for (const auto& site : facts.model->sites()) site.linear->slots.clear();
-  if (run.head != Head::answers) return;
+  for (const auto& name : bank.slots()) facts.slots[name] = bank.layout(name);
+  const auto parts = method_parts(facts.method);
+  for (size_t m = 0; m < methods.size(); ++m) {
+    if (methods[m]->keeps() != Keeps::teacher || !bank.has(kTrainedSlot)) continue;
+    const auto teacher = parts[m] + ".teacher";
+    facts.slots[teacher] = bank.layout(kTrainedSlot);
+    for (const auto& [name, tensor] : bank.tensors_of(kTrainedSlot))
+      facts.adapter[teacher + ":" + name] = tensor.sizes().vec();
+  }
+  // What is summed up goes into one pair a site.
+  for (const auto& site : bank.sites()) {
+    int64_t rank = 0;
+    for (const auto& slot : site.linear->slots)
+      for (const auto& expert : slot.experts) rank += expert.a.size(0);
+    facts.plain[site.name + ".lora_A.weight"] = {rank, site.linear->weight.size(1)};
+    facts.plain[site.name + ".lora_B.weight"] = {site.linear->weight.size(0), rank};
+  }
+}
+
+void add_head(RunFacts& facts) {
+  if (facts.config.run.head != Head::answers) return;
   std::set<std::string> answers;
   for (size_t task = 0; task < facts.stream->tasks().size(); ++task)
-    for (const auto split : {DataSplit::train, run.scored_split()})
-      for (int64_t i = 0; i < facts.stream->size(task, split); ++i)
-        answers.insert(facts.stream->text(task, split, i).answer);
+    for (int64_t i = 0; i < facts.stream->size(task, DataSplit::train); ++i)
+      answers.insert(facts.stream->text(task, DataSplit::train, i).answer);
   const auto classes = static_cast<int64_t>(answers.size());
+  facts.head["answer_head.weight"] = {classes, facts.model->width()};
   facts.adapter["answer_head.weight"] = {classes, facts.model->width()};
   facts.sizes.parameters += classes * facts.model->width();
 }
@@ -114,10 +143,11 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   out.sizes.descriptor = spectral.dim(), out.sizes.angular = spectral.angular_bins;
   constexpr int64_t kLargestMap = 1 << 12;  // cells
   out.sizes.map = out.config.options.asr.spectrum == Spectrum::raw ? kLargestMap : 0;
-  add_adapter(out);
-  out.memory = memory_shapes(out.sizes);
   const auto parts = method_parts(out.method);
   const auto methods = make_methods(out.method, out.config.method_assignments);
+  add_slots(out, methods);
+  add_head(out);
+  out.memory = memory_shapes(out.sizes);
   for (size_t i = 0; i < methods.size(); ++i) {
     out.replay_free = out.replay_free && methods[i]->keeps() == Keeps::statistics;
     for (auto& shape : methods[i]->kept(out.sizes)) {

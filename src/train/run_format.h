@@ -22,7 +22,10 @@ struct RunFacts {
   std::unique_ptr<Backbone> model;
   int64_t seed = 0, order_number = 0;
   std::vector<size_t> order;                            // of the tasks
-  std::map<std::string, std::vector<int64_t>> adapter;  // shapes of the trained weights
+  std::map<std::string, std::vector<int64_t>> adapter;  // shapes of the trained weights, of all slots
+  std::map<std::string, std::vector<int64_t>> plain;    // of the same as one low-rank pair a site
+  std::map<std::string, std::vector<int64_t>> head;     // of the closed head
+  std::map<std::string, SlotLayout> slots;              // that the methods lay out, and teachers' copies
   std::vector<StateShape> kept, memory;                 // of the methods, named "method.ewc.fisher"; of a memory
   StateSizes sizes;
   JsonNames names;

@@ -3,18 +3,24 @@
 #include "tests/support/tensors.h"
 #include "tests/train/run_support.h"
 #include "train/kept_state.h"
+#include "train/tasks.h"
 
 namespace asr {
 namespace {
 
 struct FisherCase {
   std::unique_ptr<Backbone> model;
+  AdapterBank bank;
   NamedParameters parameters;
+  const std::unique_ptr<Task> task = language_task();
   SampleSet data;
   const Team alone;
 
-  explicit FisherCase(const std::string& path) : model(load_backbone(path)) {
-    parameters = add_experts(model->sites(), 2, 4, 3);
+  explicit FisherCase(const std::string& path) : model(load_backbone(path)), bank(model->all_sites()) {
+    SiteLayout each;
+    each.rank = 2;
+    bank.add(alike(kTrainedSlot, model->sites(), each), 3);
+    parameters = bank.trained();
     auto generator = at::detail::createCPUGenerator(5);
     at::NoGradGuard no_grad;
     for (auto& [name, tensor] : parameters)  // B starts at zero, and A without a gradient
@@ -32,7 +38,12 @@ struct FisherCase {
 
   torch::Tensor fisher(int64_t batch, const std::string& block, const std::string& samples = "0", uint64_t seed = 0) {
     auto methods = make_methods("ewc", {{"ewc.fisher_batch", block, "test"}, {"ewc.samples", samples, "test"}});
-    StageContext stage{1, seed, batch, *model, parameters, data, {}, alone};
+    const auto answering = [&](const SampleBatch&) {
+      RoutedPass out;
+      out.how.slots = bank.answering();
+      return out;
+    };
+    StageContext stage{1, seed, batch, *model, bank, *task, parameters, data, {}, answering, alone};
     methods[0]->after_stage(stage);
     for (const auto& item : kept_items("ewc", methods))
       if (item.name == "method.ewc.fisher") return item.tensor;

@@ -2,6 +2,7 @@
 // split into passes changes nothing. Its reference is of the pictures that are trained on, augmented or not.
 #include "spectral/spectral_loss.h"
 #include "tests/train/run_support.h"
+#include "train/tasks.h"
 
 namespace asr {
 namespace {
@@ -11,15 +12,20 @@ torch::Tensor random_rows(int64_t rows, uint64_t seed) {
 }
 
 // What the method adds for a part of the step, as the trainer divides it: the mean over passes.
-torch::Tensor part_of_step(Method& method, const SampleBatch& batch, const Output& output, int64_t first,
-                           int64_t passes) {
+torch::Tensor part_of_step(Method& method, Backbone& model, const SampleBatch& batch, const Output& output,
+                           int64_t first) {
+  const int64_t passes = 3;
   const Team alone;
   const NamedParameters parameters;
+  const auto task = language_task();
+  const Phase phase;
+  const std::vector<int64_t> rows;
+  AdapterBank bank(model.all_sites());
   Share share{alone};
   share.positions = range(0, output.image.size(0));
   std::map<std::string, torch::Tensor> log;
   std::vector<std::pair<torch::Tensor, double>> losses;
-  StepContext step{parameters, batch, share, output, {}, log, losses, first, passes};
+  StepContext step{parameters, model, bank, *task, phase, batch, rows, share, output, {}, log, losses, first, passes};
   method.add_losses(step);
   return losses.at(0).first / static_cast<double>(passes);
 }
@@ -46,7 +52,7 @@ TEST(GeometryBatch, PartsAddUpToTheGradientOfTheWholeStep) {
     batch.reference_image = image0.narrow(0, first, rows), batch.reference_text = text0.narrow(0, first, rows);
     Output output;
     output.image = image.narrow(0, first, rows), output.text = text.narrow(0, first, rows);
-    const auto loss = part_of_step(*methods[0], batch, output, first, 3);
+    const auto loss = part_of_step(*methods[0], *model, batch, output, first);
     loss.backward();
     value += loss.item<double>();
     first += rows;

@@ -19,6 +19,10 @@
 namespace asr {
 namespace {
 
+RoutedPass plain_pass(const SampleBatch&) {
+  return {};
+}
+
 using nlohmann::json;
 
 std::atomic<int64_t> g_held{0}, g_most{0};  // bytes of CPU tensors
@@ -76,7 +80,7 @@ class StageMeasure : public ::testing::Test {
     return concatenate(std::vector<SampleSet>(copies, data.get(0, DataSplit::train)));
   }
   StageMoments measured(const SampleSet& set, const Options& options, const Team& team = {}) {
-    return stage_moments(*model, {set, range(0, set.size()), 1}, options, 2, team);
+    return stage_moments({*model, plain_pass, options, 2}, {set, range(0, set.size()), 1}, team);
   }
 
   TemporaryFolder folder;
@@ -90,7 +94,7 @@ TEST_F(StageMeasure, BlocksAddUpToTheWholeStageBitForBit) {
   for (const auto spectrum : {Spectrum::full, Spectrum::raw}) {
     Options options;
     options.asr.spectrum = spectrum;
-    const auto all = measure_spectra(*model, set, range(0, set.size()), options, 2, {});
+    const auto all = measure_spectra({*model, plain_pass, options, 2}, set, range(0, set.size()), {});
     StageMoments whole(options);
     whole.add(all.descriptor, all.angular, all.posterior, spectrum == Spectrum::raw ? all.map : torch::Tensor(), 0);
     EXPECT_EQ(measured(set, options).state(), whole.state());

@@ -1,0 +1,31 @@
+// The adapter of a finished run as a folder. Where one low-rank pair a site says it all, it is PEFT's; otherwise it
+// holds the slots with their gates and what the methods route by, and only this program reads it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/run_parts.h"
+
+namespace asr {
+
+// Writes RUN/adapter and returns the names of its files. The closed head, where there is one, lies beside it.
+std::vector<std::string> save_run_adapter(RunParts& parts);
+
+// Slots and methods of such a folder, to answer with. While it lives, the model carries its adapters.
+class SlotAdapter {
+ public:
+  SlotAdapter(Backbone& model, const std::string& folder);
+  RoutedPass pass_for(const SampleBatch& batch);  // as evaluation answered
+  const AdapterBank& bank() const { return bank_; }
+
+ private:
+  Backbone& model_;
+  AdapterBank bank_;
+  std::vector<std::unique_ptr<Method>> methods_;
+  int stage_ = 0;
+};
+bool holds_slots(const std::string& folder);
+
+}  // namespace asr

@@ -1,0 +1,259 @@
+#include "train/run_parts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/checksums.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "skills/taxonomy.h"
+#include "train/joint.h"
+#include "train/task_order.h"
+#include "train/tasks.h"
+
+namespace asr {
+namespace {
+
+// Answers that training shows; what is scored plays no part.
+std::vector<std::string> training_answers(Data& data) {
+  std::set<std::string> out;
+  for (size_t task = 0; task < data.stream().tasks().size(); ++task) {
+    const auto& set = data.get(task, DataSplit::train);
+    for (int64_t i = 0; i < set.size(); ++i) out.insert(set.texts[static_cast<size_t>(i)].answer);
+  }
+  return {out.begin(), out.end()};
+}
+
+uint64_t slot_seed(uint64_t seed, const std::string& slot) {
+  if (slot == kTrainedSlot) return Random({seed, 0xada}).next();
+  return Random({seed, uint64_t(0xada), uint64_t(std::stoull(sha256_of(slot).substr(0, 15), nullptr, 16))}).next();
+}
+
+}  // namespace
+
+uint64_t phase_key(int stage, const Phase& phase) {
+  return static_cast<uint64_t>(stage) + (static_cast<uint64_t>(phase.number) << 32);
+}
+
+RunParts::RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone& base, Data& run_data,
+                   const Team& processes)
+    : config(run_config),
+      key(run_key),
+      model(base),
+      data(run_data),
+      team(processes),
+      order(task_order(run_data.stream().tasks().size(), run_key.order)),
+      method_names(method_parts(run_key.composition)),
+      bank(base.all_sites()) {
+  methods = make_methods(key.composition, config.method_assignments);
+  make_slots(1);
+  task = config.run.head == Head::answers ? closed_task(model, training_answers(data)) : language_task();
+  for (auto& method : methods) method->prepare(model, config.options);
+  analysis_memory.options = config.options;
+  analysis_memory.skill_names = skill_names();
+}
+
+bool RunParts::joint() const {
+  return methods[0]->joint();
+}
+
+int RunParts::stages() const {
+  return joint() ? 1 : static_cast<int>(order.size());
+}
+
+Needs RunParts::needs() const {
+  Needs out;
+  for (const auto& method : methods) {
+    const auto n = method->needs(at.stage);
+    out.tap |= n.tap;
+    out.pooled |= n.pooled;
+    out.logits |= n.logits;
+    out.reference |= n.reference;
+  }
+  return out;
+}
+
+bool RunParts::routes() const {
+  return std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method->routes(); });
+}
+
+int64_t RunParts::rows_a_step(int stage) const {
+  int64_t rows = config.run.batch;
+  for (const auto& method : methods) rows = std::min(rows, method->current_rows(config.run.batch, stage));
+  return rows;
+}
+
+// Each group of a nested task goes through its own epochs; what a method does before and after a stage is done once.
+std::vector<Phase> RunParts::phases(int stage) const {
+  const auto& run = config.run;
+  const auto& stream = data.stream();
+  const int64_t rows = rows_a_step(stage);
+  std::vector<Phase> out;
+  if (joint()) {
+    std::vector<UnionPart> parts;
+    for (const size_t number : order)
+      parts.push_back({stream.size(number, DataSplit::train), run.epochs_of(stream.tasks()[number].name)});
+    auto drawn = draw_union(parts, seed());
+    Phase all;
+    all.steps = run.all_steps(drawn.epochs, drawn.samples, rows);
+    all.samples = drawn.samples;
+    all.rows = std::move(drawn.rows);
+    out.push_back(std::move(all));
+  } else {
+    const size_t number = order[static_cast<size_t>(stage) - 1];
+    const double epochs = run.epochs_of(stream.tasks()[number].name);
+    const int64_t all = stream.size(number, DataSplit::train);
+    for (auto& group : stream.phases(number)) {
+      Phase phase;
+      phase.name = group.name;
+      phase.samples = static_cast<int64_t>(group.rows.size());
+      phase.steps = run.stage_steps(epochs, phase.samples, rows);
+      // The stage's limit is shared out by size.
+      if (run.max_stage_steps > 0)
+        phase.steps = std::clamp<int64_t>(run.max_stage_steps * phase.samples / all, 1, phase.steps);
+      phase.rows = std::move(group.rows);
+      phase.number = static_cast<int64_t>(out.size()) + 1;
+      out.push_back(std::move(phase));
+    }
+    if (out.empty()) {
+      Phase whole;
+      whole.samples = all;
+      whole.steps = run.stage_steps(epochs, all, rows);
+      out.push_back(std::move(whole));
+    }
+  }
+  const auto planned = out.size();
+  const PhasePlan plan{stage, out.back().samples, run.batch,
+                       [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); }};
+  for (size_t m = 0; m < methods.size(); ++m) {
+    methods[m]->plan(plan, out);
+    for (auto& phase : out) {
+      const bool fresh = phase.of_method.empty() && phase.number == 0 && !phase.name.empty();
+      if (fresh) phase.of_method = method_names[m];
+    }
+  }
+  int64_t first = 0, number = static_cast<int64_t>(planned);
+  for (auto& phase : out) {
+    if (!phase.of_method.empty() && phase.number == 0) phase.number = ++number;
+    if (phase.samples == 0) phase.samples = phase.rows.empty() ? plan.samples : static_cast<int64_t>(phase.rows.size());
+    phase.first = first;
+    first += phase.steps;
+  }
+  return out;
+}
+
+int64_t RunParts::planned_steps() const {
+  int64_t out = 0;
+  for (int stage = 1; stage <= stages(); ++stage) out += phases(stage).back().end();
+  return out;
+}
+
+const SampleSet& RunParts::stage_data(bool reference) {
+  if (!joint()) return data.get(order[static_cast<size_t>(at.stage) - 1], DataSplit::train, reference);
+  if (!union_) {
+    std::vector<SampleSet> sets;
+    for (const size_t number : order) sets.push_back(data.get(number, DataSplit::train));
+    union_ = concatenate(sets);
+    union_->name = "all tasks";
+  }
+  return *union_;
+}
+
+std::string RunParts::stage_title() const {
+  return joint() ? "all tasks" : data.stream().tasks()[order[static_cast<size_t>(at.stage) - 1]].name;
+}
+
+std::vector<std::string> RunParts::task_names() const {
+  std::vector<std::string> out;
+  for (const size_t number : order) out.push_back(data.stream().tasks()[number].name);
+  return out;
+}
+
+int64_t RunParts::answers_after(int stage) const {
+  const auto& stream = data.stream();
+  const bool all = stage == 0 || joint();
+  int64_t out = 0;
+  for (size_t i = 0; i < order.size() && (all || i < static_cast<size_t>(stage)); ++i) {
+    out += stream.size(order[i], config.run.scored_split());
+    if (!all && stream.tasks()[order[i]].novel) out += stream.size(order[i], DataSplit::novel);
+  }
+  return out;
+}
+
+SlotLayout plain_layout(Backbone& model, const RunOptions& run) {
+  SiteLayout each;
+  each.rank = run.lora_rank;
+  each.scale = run.lora_alpha / static_cast<double>(run.lora_rank);
+  return alike(kTrainedSlot, model.sites(), each);
+}
+
+AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
+                           const std::vector<AdapterSite>& sites, const SlotLayout& plain, int stage) {
+  std::optional<AdapterLayout> out;
+  std::string owner;
+  for (size_t m = 0; m < methods.size(); ++m) {
+    auto wanted = methods[m]->layout(sites, plain, stage);
+    if (!wanted) continue;
+    check(!out, "methods ", owner, " and ", names[m], " both lay out the adapters; they cannot be combined");
+    out = std::move(wanted);
+    owner = names[m];
+  }
+  return out ? *out : AdapterLayout{plain};
+}
+
+void RunParts::make_slots(int stage) {
+  for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), stage))
+    if (!bank.has(slot.name)) bank.add(slot, slot_seed(seed(), slot.name));
+}
+
+std::vector<ParameterGroup> RunParts::groups() const {
+  std::vector<ParameterGroup> out = {{"adapters", {}}};
+  std::map<double, NamedParameters> own_rate;
+  for (auto& [name, tensor] : bank.trained()) {
+    const double rate = bank.learning_rate(name);
+    (rate > 0 ? own_rate[rate] : out[0].parameters).emplace_back(name, tensor);
+  }
+  for (auto& [rate, parameters] : own_rate) out.push_back({"adapters", parameters, rate});
+  const auto learnt = task->parameters();
+  if (!learnt.empty()) out.push_back({"task", learnt});
+  for (const auto& method : methods)
+    for (auto& group : method->parameters()) out.push_back(std::move(group));
+  return out;
+}
+
+NamedParameters RunParts::trained() const {
+  NamedParameters out;
+  for (const auto& group : groups()) out.insert(out.end(), group.parameters.begin(), group.parameters.end());
+  return out;
+}
+
+RoutedPass RunParts::pass_for(const SampleBatch& batch, bool answering) {
+  RoutedPass out;
+  out.how.answering = answering;
+  out.how.slots = answering ? bank.answering() : bank.training();
+  RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given};
+  for (auto& method : methods)
+    if (method->routes()) method->route(context);
+  return out;
+}
+
+PassFor RunParts::answering() {
+  // Before any training the base itself answers.
+  if (at.stage == 0)
+    return [](const SampleBatch&) {
+      RoutedPass base;
+      base.how.slots = 0;
+      return base;
+    };
+  return [this](const SampleBatch& batch) { return pass_for(batch, true); };
+}
+
+StageContext RunParts::stage_context(const SampleSet& set, const NamedParameters& parameters,
+                                     std::function<const StageMoments&()> moments) {
+  return {at.stage,   seed(), config.run.batch,   model,       bank, *task,
+          parameters, set,    std::move(moments), answering(), team};
+}
+
+}  // namespace asr

@@ -1,0 +1,92 @@
+// What one run is made of: a method, a seed and a task order over a stream. The loop trains it, the recorder writes
+// down what comes of it, and checkpoints store it; all three look at the same parts.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "methods/method.h"
+#include "spectral/memory.h"
+#include "train/data.h"
+#include "train/run_options.h"
+
+namespace asr {
+
+struct RunKey {
+  std::string composition, label;
+  int64_t seed = 0, order = 0;
+  std::string folder;                    // of this run
+  nlohmann::json fingerprint = nullptr;  // what it is made of (train/run_identity.h); only process 0 knows it
+};
+
+// How far the run is; all of it is in a checkpoint.
+struct Position {
+  int stage = 0;                      // 0: before the zero-shot row
+  int64_t step = 0, global_step = 0;  // steps done in the stage, in all
+  int64_t phase = 0, phase_step = 0;  // which phase of the stage, and the steps done before it
+  bool trained = false;               // the stage's steps are done, its evaluation is not
+  double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
+  std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
+  std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
+  std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
+  nlohmann::json changes = nlohmann::json::array();                  // of options, when it was resumed
+
+  int64_t in_phase() const { return step - phase_step; }
+};
+
+class RunParts {
+ public:
+  // `model` is the base; the run's adapters go with this object.
+  RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone& base, Data& run_data, const Team& processes);
+
+  const RunConfig& config;
+  const RunKey key;
+  Backbone& model;
+  Data& data;
+  const Team& team;
+  const std::vector<size_t> order;  // tasks in the order trained
+  const std::vector<std::string> method_names;
+  std::vector<std::unique_ptr<Method>> methods;
+  AdapterBank bank;
+  std::unique_ptr<Task> task;
+  PrototypeMemory analysis_memory;  // measured for every method, for analysis; not part of any method's state
+  Position at;
+
+  uint64_t seed() const { return static_cast<uint64_t>(key.seed); }
+  bool joint() const;
+  int stages() const;
+  Needs needs() const;
+  bool routes() const;
+  int64_t rows_a_step(int stage) const;
+  std::vector<Phase> phases(int stage) const;
+  int64_t planned_steps() const;  // of all stages
+  const SampleSet& stage_data(bool reference);
+  std::string stage_title() const;
+  std::vector<std::string> task_names() const;  // in the order trained
+  int64_t answers_after(int stage) const;       // samples of the evaluation after a stage; 0: the zero-shot row
+
+  void make_slots(int stage);                  // those that the stage needs and that are not there yet
+  std::vector<ParameterGroup> groups() const;  // everything that may be trained now
+  NamedParameters trained() const;             // the same, in one list
+  RoutedPass pass_for(const SampleBatch& batch, bool answering);
+  PassFor answering();
+  StageContext stage_context(const SampleSet& set, const NamedParameters& parameters,
+                             std::function<const StageMoments&()> moments);
+
+ private:
+  std::optional<SampleSet> union_;  // of joint training
+};
+
+// One adapter on the model's usual sites, of the rank and scale that the options say.
+SlotLayout plain_layout(Backbone& model, const RunOptions& run);
+// What the methods lay out in a stage; two that do are an error.
+AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
+                           const std::vector<AdapterSite>& sites, const SlotLayout& plain, int stage);
+
+// The part of the name that sets phases of one stage apart in random draws.
+uint64_t phase_key(int stage, const Phase& phase);
+
+}  // namespace asr

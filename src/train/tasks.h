@@ -1,0 +1,19 @@
+// The two things that are learnt: the next token at answer positions, and the right one of a closed list of answers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/task.h"
+
+namespace asr {
+
+std::unique_ptr<Task> language_task();
+
+// The state before the answer, scored against a fixed list. A row starts as the mean embedding of its answer's tokens,
+// so that the untrained head already follows the language model. An answer that is not in the list teaches nothing
+// wrong: it is an error in training.
+std::unique_ptr<Task> closed_task(const Backbone& model, std::vector<std::string> answers);
+
+}  // namespace asr
