@@ -2,14 +2,14 @@
 # (tensor/cpu_kernel.h).
 
 function(asr_kernel folder name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/kernel/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/kernel/*.cpp)
   set(target asr_${folder}_kernel_${name})
   add_library(${target} OBJECT ${sources})
   target_compile_features(${target} PRIVATE cxx_std_17)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   # Wide vectors are lowered where the set lacks them; nothing of them crosses a function boundary.
   target_compile_options(${target} PRIVATE ${ASR_WARNINGS} -Wno-psabi -O3 -fno-math-errno -DASR_KERNEL=${name} ${ARGN})
-  target_link_libraries(asr_${folder} PUBLIC $<TARGET_OBJECTS:${target}>)
+  target_sources(asr_${folder} PRIVATE $<TARGET_OBJECTS:${target}>)
   target_compile_definitions(asr_${folder} PRIVATE ASR_HAVE_KERNEL_${name})
 endfunction()
 

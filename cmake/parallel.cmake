@@ -6,7 +6,7 @@ set(parallel_options "")
 if(NOT ASR_HAVE_GLOO_HEADERS)
   # A PyTorch wheel holds gloo but not its headers. ProcessGroupGloo.hpp handles gloo's objects through pointers, so
   # declarations do.
-  list(APPEND parallel_options "-I${CMAKE_SOURCE_DIR}/cmake/gloo")
+  list(APPEND parallel_options "-I${PROJECT_SOURCE_DIR}/cmake/gloo")
 endif()
 
 if(TARGET torch_cuda)

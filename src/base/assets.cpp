@@ -51,8 +51,12 @@ std::string find_asset(const std::string& name) {
   const char* variable = std::getenv("ASR_ASSETS");
   if (variable && *variable) folders.emplace_back(variable);
   const auto beside = executable_folder();
-  if (!beside.empty()) folders.push_back(beside + "/../assets");
+  if (!beside.empty()) {
+    folders.push_back(beside + "/../assets");
+    folders.push_back(beside + "/../share/asr/assets");
+  }
   folders.emplace_back("./assets");
+  folders.emplace_back(ASR_ASSET_FOLDER);
   for (const auto& folder : folders) {
     const auto path = folder + "/" + name;
     if (access(path.c_str(), R_OK) == 0) return path;
