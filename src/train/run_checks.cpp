@@ -15,7 +15,7 @@
 namespace asr {
 namespace {
 
-std::string sha256_of(const void* data, size_t size) {
+std::string hash_of_bytes(const void* data, size_t size) {
   Sha256 hash;
   hash.update(data, size);
   return hash.hex();
@@ -30,7 +30,7 @@ bool is_named(const StateShape& shape, const std::string& name) {
 
 void RunChecks::text(const std::string& name, const std::string& kind, const std::string& content) {
   findings.parts.push_back({name, name, kind, static_cast<int64_t>(content.size()),
-                            sha256_of(content.data(), content.size()), search.find(content)});
+                            hash_of_bytes(content.data(), content.size()), search.find(content)});
 }
 
 void RunChecks::match(const nlohmann::json& value, const nlohmann::json& shape, const std::string& where) {
@@ -74,7 +74,7 @@ void RunChecks::tensor(const Safetensors& file, const TensorView& view, const st
                        const std::string& prefix, const std::string& kind) {
   const auto tensor = load_tensor(file, view.name);
   findings.parts.push_back({file.path, view.name, kind, static_cast<int64_t>(view.data.size),
-                            sha256_of(view.data.data, view.data.size), search.find(tensor)});
+                            hash_of_bytes(view.data.data, view.data.size), search.find(tensor)});
   const auto shape = std::find_if(shapes.begin(), shapes.end(), [&](const StateShape& declared) {
     auto full = declared;
     full.name = prefix + declared.name;
