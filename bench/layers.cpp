@@ -7,8 +7,9 @@
 
 #include "nn/adapted_linear.h"
 #include "nn/attention.h"
-#include "nn/fused.h"
 #include "nn/tap.h"
+#include "ops/gated_silu.h"
+#include "ops/rms_norm.h"
 #include "tensor/runtime.h"
 #include "tensor/torch_compat.h"
 
@@ -47,7 +48,8 @@ void tapped_attention(benchmark::State& state, bool fused) {
   constexpr int64_t kRows = 10, kVisual = 64;
   const auto q = heads(), k = heads(), v = heads(), mask = torch::ones({kBatch, kTokens}, at::kBool);
   TapRequest request;
-  request.first_row = kVisual, request.first_column = 0;
+  request.first_row = kVisual;
+  request.first_column = 0;
   request.rows = (torch::arange(kRows) + kVisual).expand({kBatch, kRows});
   request.columns = torch::arange(kVisual).expand({kBatch, kVisual});
   measure(state, {q, k, v}, [&] {
@@ -87,8 +89,8 @@ void queries_keys_values(benchmark::State& state, bool fused) {
   for (int i = 0; i < 3; ++i) {
     maps.push_back({input({kWidth, kWidth}), {}, {}});
     if (i == 1) continue;  // keys have no expert
-    learnt.push_back(input({kRank, kWidth}).requires_grad_()),
-        learnt.push_back(input({kWidth, kRank}).requires_grad_());
+    learnt.push_back(input({kRank, kWidth}).requires_grad_());
+    learnt.push_back(input({kWidth, kRank}).requires_grad_());
     maps.back().low_rank.push_back({learnt[learnt.size() - 2], learnt.back(), 2, {}});
   }
   measure(state, learnt, [&] {

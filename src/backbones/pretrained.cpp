@@ -6,8 +6,8 @@
 #include "backbones/rows.h"
 #include "base/error.h"
 #include "io/resample.h"
-#include "nn/fused.h"
 #include "nn/model_config.h"
+#include "ops/mean_tokens.h"
 
 namespace asr {
 

@@ -6,9 +6,9 @@
 #include "backbones/rows.h"
 #include "base/error.h"
 #include "io/safetensors_metadata.h"
-#include "nn/fused.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
+#include "ops/mean_tokens.h"
 
 namespace asr {
 

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include "nn/layer_kernels.h"
+#include "base/error.h"
 #include "tensor/record.h"
 #include "tensor/torch_compat.h"
 

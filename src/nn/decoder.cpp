@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "nn/attention.h"
-#include "nn/fused.h"
 #include "nn/recompute.h"
+#include "ops/gated_silu.h"
+#include "ops/rms_norm.h"
 
 namespace asr {
 namespace {

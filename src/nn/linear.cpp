@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 #include "nn/adapted_linear.h"
-#include "nn/fused.h"
 #include "nn/gates.h"
+#include "ops/rms_norm.h"
 
 namespace asr {
 namespace {

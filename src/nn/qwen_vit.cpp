@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "nn/adapter_sites.h"
-#include "nn/fused.h"
+#include "ops/gated_silu.h"
 
 namespace asr {
 namespace {
@@ -188,7 +188,7 @@ torch::Tensor QwenVit::operator()(const torch::Tensor& pixels, const torch::Tens
   const auto type = at::promote_types(pixels.scalar_type(), at::kFloat);
   const auto angles =
       reordered(patch_angles(grids, config.merge, config.width / config.heads, config.theta).to(device));
-  const auto rotary = rotary_table(angles.cos().to(type), angles.sin().to(type), angles.is_cuda());
+  const auto rotary = rotary_table(angles.cos().to(type), angles.sin().to(type));
 
   auto x = reordered(patches(pixels, pass));
   for (size_t i = 0; i < layers.size(); ++i)

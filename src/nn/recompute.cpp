@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "base/error.h"
-#include "nn/layer_kernels.h"
 #include "tensor/record.h"
 #include "tensor/torch_compat.h"
 

@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "nn/attention.h"
-#include "nn/layer_kernels.h"
-#include "tensor/record.h"
+#include "ops/stack_rows.h"
 
 namespace asr {
 
@@ -39,26 +38,6 @@ torch::Tensor rows_of_scores(const torch::Tensor& scores, const TapMask& mask) {
   return at::where(mask.real.unsqueeze(1), weights.gather(4, mask.columns.unsqueeze(1).expand(shape)), mask.zero);
 }
 
-// torch::stack(layers, 1).view(shape) of contiguous layers [B, heads, T, V], with a gradient of views.
-torch::Tensor stack_rows(const std::vector<torch::Tensor>& layers, const std::vector<int64_t>& shape) {
-  const bool with_grad = needs_gradient(layers);
-  at::NoGradGuard no_grad;
-  const auto count = static_cast<int64_t>(layers.size()), batch = layers[0].size(0), each = layers[0].numel() / batch;
-  const auto out = torch::empty(shape, layers[0].options().requires_grad(false));
-  for (int64_t l = 0; l < count; ++l) {
-    const float* from = layers[static_cast<size_t>(l)].data_ptr<float>();
-    float* to = out.data_ptr<float>() + l * each;
-    for (int64_t b = 0; b < batch; ++b) std::copy(from + b * each, from + (b + 1) * each, to + b * count * each);
-  }
-  if (with_grad)
-    record("stacked rows", layers, {out}, [one = layers[0].sizes().vec()](const std::vector<torch::Tensor>& grads) {
-      auto pulled = grads[0].unbind(1);
-      for (auto& grad : pulled) grad = grad.reshape(one);
-      return pulled;
-    });
-  return out;
-}
-
 }  // namespace
 
 void TapResult::finish() {
@@ -73,11 +52,8 @@ torch::Tensor TapResult::stacked() const {
 }
 
 torch::Tensor TapResult::stacked(int64_t height, int64_t width) const {
-  const auto& one = layers[0];
-  const std::vector<int64_t> shape = {
-      one.size(0), static_cast<int64_t>(layers.size()), one.size(1), one.size(2), height, width};
-  const bool by_hand = !all.defined() && has_kernel(one) && one.is_contiguous() && one.numel() > 0;
-  return by_hand ? stack_rows(layers, shape) : stacked().view(shape);
+  if (!all.defined()) return stack_rows(layers, height, width);
+  return all.view({all.size(0), all.size(1), all.size(2), all.size(3), height, width});
 }
 
 TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool causal, const TapRequest& request) {
@@ -113,8 +89,9 @@ torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, con
 torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped) {
   if (!tap) return attend(q, k, v, key_mask, causal);
-  if (has_kernel(q) && has_kernel(k) && has_kernel(v) && q.numel() > 0 && k.numel() > 0) {
-    const auto [out, rows] = attend_tapped_fused(q, k, v, key_mask.defined() ? key_mask : all_keys(k), causal, *tap);
+  const AttentionHeads heads{q, k, v, key_mask, causal};
+  if (attends_with_rows(heads)) {
+    const auto [out, rows] = attend_tapped_cpu(heads, {tap->rows, tap->columns, tap->first_row, tap->first_column});
     tapped->layers.push_back(rows);
     return out;
   }

@@ -48,13 +48,9 @@ TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool cau
 // [B, heads, T, S], not yet scaled; k may have fewer heads than q.
 torch::Tensor tap_scores(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask);
 
-// attend() of nn/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
+// attend() of ops/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
 // needs as many queries as keys.
 torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped);
-std::pair<torch::Tensor, torch::Tensor> attend_tapped_fused(const torch::Tensor& q, const torch::Tensor& k,
-                                                            const torch::Tensor& v, const torch::Tensor& key_mask,
-                                                            bool causal,
-                                                            const TapRequest& request);  // float32 on the CPU
 
 }  // namespace asr

@@ -83,7 +83,8 @@ MemoryError memory_error(const Gaussian& ideal, const Gaussian& stored) {
     b2 += square(deviation);
     out.rho = std::max(out.rho, std::abs(deviation));
   }
-  out.a = std::sqrt(a2), out.b = std::sqrt(b2);
+  out.a = std::sqrt(a2);
+  out.b = std::sqrt(b2);
   out.xi =
       out.rho < 1 ? std::sqrt(a2 + b2 / square(1 + std::sqrt(1 - out.rho))) : std::numeric_limits<double>::infinity();
   return out;
@@ -146,7 +147,8 @@ double non_gaussianity(const std::vector<Vector>& samples, const Gaussian& own, 
 
 double wasserstein_1d(Vector a, Vector b, double p) {
   check_sizes(a, b, "samples");
-  std::sort(a.begin(), a.end()), std::sort(b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += std::pow(std::abs(a[i] - b[i]), p);
   return std::pow(sum / static_cast<double>(a.size()), 1 / p);
@@ -155,7 +157,10 @@ double wasserstein_1d(Vector a, Vector b, double p) {
 RiskFit fit_risk(const Vector& w1, const Vector& risk_increase) {
   check_sizes(w1, risk_increase, "distances and risks");
   double xy = 0, xx = 0;
-  for (size_t i = 0; i < w1.size(); ++i) xy += w1[i] * risk_increase[i], xx += square(w1[i]);
+  for (size_t i = 0; i < w1.size(); ++i) {
+    xy += w1[i] * risk_increase[i];
+    xx += square(w1[i]);
+  }
   RiskFit out;
   out.lipschitz = xx > 0 ? std::max(0.0, xy / xx) : 0;
   for (size_t i = 0; i < w1.size(); ++i)
@@ -182,7 +187,8 @@ std::array<double, 6> six_number_summary(const Vector& radial, const Vector& ani
   for (size_t m = 0; m < anisotropy.size(); ++m) {
     const double degrees = -180 + (static_cast<double>(m) + 0.5) * 360 / static_cast<double>(anisotropy.size());
     const int band = std::min(2, static_cast<int>(std::fmod(degrees + 180, 180) / 60));
-    out[3 + band] += anisotropy[m], ++members[band];
+    out[3 + band] += anisotropy[m];
+    ++members[band];
   }
   for (int band = 0; band < 3; ++band)
     if (members[band]) out[3 + band] /= members[band];
@@ -205,8 +211,10 @@ double separation(const std::vector<Vector>& samples, const std::vector<int64_t>
   for (size_t i = 0; i < samples.size(); ++i)
     within += l2_distance(samples[i], groups[skill[i]].first) / static_cast<double>(samples.size());
   for (auto a = groups.begin(); a != groups.end(); ++a)
-    for (auto b = std::next(a); b != groups.end(); ++b)
-      between += l2_distance(a->second.first, b->second.first), ++pairs;
+    for (auto b = std::next(a); b != groups.end(); ++b) {
+      between += l2_distance(a->second.first, b->second.first);
+      ++pairs;
+    }
   check(pairs > 0 && within > 0, "separation needs at least two skills and samples that differ");
   return between / pairs / within;
 }

@@ -35,7 +35,8 @@ Digits multiply(const Digits& a, const Digits& b) {
     uint64_t carry = 0;
     for (size_t j = 0; j < b.size() || carry; ++j) {
       const uint64_t sum = out[i + j] + carry + (j < b.size() ? uint64_t(a[i]) * b[j] : 0);
-      out[i + j] = static_cast<uint32_t>(sum), carry = sum >> 32;
+      out[i + j] = static_cast<uint32_t>(sum);
+      carry = sum >> 32;
     }
   }
   trim(out);
@@ -71,7 +72,8 @@ double round_quotient(Digits digits, int exponent, uint64_t divisor) {
   Wide remainder = 0;
   for (size_t i = digits.size(); i-- > 0;) {
     const Wide part = remainder << 32 | digits[i];
-    digits[i] = static_cast<uint32_t>(part / divisor), remainder = part % divisor;
+    digits[i] = static_cast<uint32_t>(part / divisor);
+    remainder = part % divisor;
   }
   trim(digits);
   const int bits = static_cast<int>(32 * digits.size()) - __builtin_clz(digits.back());
@@ -121,7 +123,9 @@ void ExactSum::normalise() {
   int64_t carry = 0;
   for (size_t i = 0; i + 1 < limbs_.size(); ++i) {
     const int64_t sum = limbs_[i] + carry;
-    limbs_[i] = sum & 0xffffffff, carry = sum >> 32;  // arithmetic shift: carries may be negative
+    // arithmetic shift: carries may be negative
+    limbs_[i] = sum & 0xffffffff;
+    carry = sum >> 32;
   }
   limbs_.back() += carry;
   pending_ = 0;
@@ -145,7 +149,8 @@ std::vector<int64_t> ExactSum::state() const {
 void ExactSum::restore(const std::vector<int64_t>& limbs) {
   check(limbs.size() == limbs_.size(), "stored sum has ", limbs.size(), " limbs; expected ", limbs_.size());
   for (size_t i = 0; i + 1 < limbs.size(); ++i) check(limbs[i] >= 0 && limbs[i] <= 0xffffffff, "stored sum is damaged");
-  limbs_ = limbs, pending_ = 0;
+  limbs_ = limbs;
+  pending_ = 0;
 }
 
 ExactSum::Number ExactSum::number() const {

@@ -41,8 +41,10 @@ FrequencyPlane make_frequency_plane(int64_t height, int64_t width, const Spectra
   check(height * width > 1, "grid of 1x1 has no frequencies; use a larger attention grid");
   const int64_t bins_r = options.radial_bins, bins_a = options.angular_bins;
   FrequencyPlane plane;
-  plane.height = height, plane.width = width;
-  plane.radial_count.assign(bins_r, 0), plane.angular_count.assign(bins_a, 0);
+  plane.height = height;
+  plane.width = width;
+  plane.radial_count.assign(bins_r, 0);
+  plane.angular_count.assign(bins_a, 0);
   for (int64_t u = 0; u < height; ++u)
     for (int64_t v = 0; v < width; ++v) {
       const double fu = frequency(u, height, options.frequency), fv = frequency(v, width, options.frequency);
@@ -57,7 +59,8 @@ FrequencyPlane make_frequency_plane(int64_t height, int64_t width, const Spectra
     plane.radial_bin.push_back(std::clamp<int64_t>(r, 0, bins_r - 1));  // the ends are closed
     plane.angular_bin.push_back((a + bins_a) % bins_a);                 // the circle wraps
     if (i == 0 && options.dc == Dc::drop) continue;
-    ++plane.radial_count[plane.radial_bin[i]], ++plane.angular_count[plane.angular_bin[i]];
+    ++plane.radial_count[plane.radial_bin[i]];
+    ++plane.angular_count[plane.angular_bin[i]];
   }
   return plane;
 }

@@ -57,17 +57,21 @@ void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
     map = load_real(file, "map");
     check(map.dim() == 3 && map.size(0) == n && map.isfinite().all().item<bool>(), file.path, ": 'map' has shape ",
           shape_text(map.sizes()), "; expected [", n, ", H, W]");
-    memory.map_height = map.size(1), memory.map_width = map.size(2);
+    memory.map_height = map.size(1);
+    memory.map_width = map.size(2);
   }
   check(skill.dim() == 1 && count.sizes() == skill.sizes(), file.path, ": 'skill' and 'count' must be [n]");
   for (int64_t i = 0; i < n; ++i) {
     Prototype p;
-    p.skill = skill[i].item<int64_t>(), p.count = count[i].item<int64_t>();
+    p.skill = skill[i].item<int64_t>();
+    p.count = count[i].item<int64_t>();
     check(p.skill >= 0 && p.count >= 1 && p.count < (int64_t(1) << 53), file.path, ": prototype ", i, " has skill ",
           p.skill, " and count ", p.count);
     check(memory.prototypes.empty() || memory.prototypes.back().skill < p.skill, file.path,
           ": skills are not in ascending order");
-    p.mean = row_of(mean, i), p.variance = row_of(variance, i), p.angular = row_of(angular, i);
+    p.mean = row_of(mean, i);
+    p.variance = row_of(variance, i);
+    p.angular = row_of(angular, i);
     if (map.defined()) p.map = row_of(map, i);
     memory.prototypes.push_back(std::move(p));
   }
@@ -87,7 +91,10 @@ bool PrototypeMemory::update(const StageMoments& stage) {
 void PrototypeMemory::take(const StageMoments& stage) {
   ++stages;
   const auto& s = options.spectral;
-  if (stage.map_height) map_height = stage.map_height, map_width = stage.map_width;
+  if (stage.map_height) {
+    map_height = stage.map_height;
+    map_width = stage.map_width;
+  }
   for (auto& [key, moments] : stage.result()) {
     auto variance = moments.variance;
     if (s.floor_at == FloorAt::update)
@@ -99,8 +106,10 @@ void PrototypeMemory::take(const StageMoments& stage) {
       continue;
     }
     place->count += moments.count;
-    average(place->mean, moments.mean, s.alpha), average(place->variance, variance, s.alpha);
-    average(place->angular, moments.angular, s.alpha), average(place->map, moments.map, s.alpha);
+    average(place->mean, moments.mean, s.alpha);
+    average(place->variance, variance, s.alpha);
+    average(place->angular, moments.angular, s.alpha);
+    average(place->map, moments.map, s.alpha);
   }
 }
 

@@ -112,7 +112,8 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
   if (raw) {
     check(map_height == 0 || (map_height == maps.size(1) && map_width == maps.size(2)), "maps of ", maps.size(1), "x",
           maps.size(2), " cannot be averaged with maps of ", map_height, "x", map_width);
-    map_height = maps.size(1), map_width = maps.size(2);
+    map_height = maps.size(1);
+    map_width = maps.size(2);
   }
   const int64_t skills = pi.size(1), cells = raw ? maps.size(1) * maps.size(2) : 0;
   for (int64_t i = 0; i < samples; ++i)
@@ -127,12 +128,17 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
 }
 
 void StageMoments::merge(const StageMoments& other) {
-  if (map_height == 0) map_height = other.map_height, map_width = other.map_width;
+  if (map_height == 0) {
+    map_height = other.map_height;
+    map_width = other.map_width;
+  }
   for (const auto& [key, from] : other.sums_) {
     Sums& into = sums_[key];
     into.count += from.count;
-    merge_row(into.values, from.values), merge_row(into.squares, from.squares);
-    merge_row(into.angular, from.angular), merge_row(into.map, from.map);
+    merge_row(into.values, from.values);
+    merge_row(into.squares, from.squares);
+    merge_row(into.angular, from.angular);
+    merge_row(into.map, from.map);
   }
 }
 
@@ -167,7 +173,8 @@ std::map<int64_t, SkillMoments> StageMoments::result() const {
   for (const auto& [key, sums] : sums_) {
     SkillMoments& moments = out[key];
     moments.count = sums.count;
-    moments.mean = means(sums.values, sums.count), moments.angular = means(sums.angular, sums.count),
+    moments.mean = means(sums.values, sums.count);
+    moments.angular = means(sums.angular, sums.count);
     moments.map = means(sums.map, sums.count);
     for (size_t i = 0; i < sums.values.size(); ++i)
       moments.variance.push_back(exact_variance(sums.values[i], sums.squares[i], sums.count));

@@ -1,16 +1,11 @@
 #include "spectral/spectral_loss.h"
 
 #include "base/error.h"
+#include "ops/pick_columns.h"
 #include "tensor/tensor_io.h"
 
 namespace asr {
 namespace {
-
-torch::Tensor distribution(const torch::Tensor& spectrum, double eps, bool eps_add) {
-  const auto sum = spectrum.sum(-1, true);
-  const auto floored = (spectrum / (eps_add ? sum + eps : sum.clamp_min(eps))).clamp_min(kDistributionFloor);
-  return floored / floored.sum(-1, true);
-}
 
 // 1 for the descriptor entries that the variant matches, in the mean half and the second-moment half alike.
 torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
@@ -56,18 +51,6 @@ void check_maps(const PrototypeTensors& p) {
         "memory maps must be finite, >= 0 and not all zero");
 }
 
-// p [B, S] at some columns, which are int64 on the CPU.
-torch::Tensor columns_of(const torch::Tensor& p, const torch::Tensor& columns) {
-  if (!p.is_cpu() || p.scalar_type() != at::kFloat) return p.index_select(1, columns.to(p.device()));
-  const auto from = p.contiguous(), out = torch::empty({p.size(0), columns.size(0)}, p.options().requires_grad(false));
-  const float* row = from.data_ptr<float>();
-  const auto* column = columns.data_ptr<int64_t>();
-  float* to = out.data_ptr<float>();
-  for (int64_t b = 0; b < p.size(0); ++b, row += p.size(1))
-    for (int64_t s = 0; s < columns.size(0); ++s) *to++ = row[column[s]];
-  return out;
-}
-
 }  // namespace
 
 void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
@@ -96,7 +79,8 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
       check_prototypes(prototypes, options);
   }
   if (prototypes.size() == 0) return;
-  skill_ = prototypes.skill.to(at::kLong).cpu(), last_skill_ = skill_.max().item<int64_t>();
+  skill_ = prototypes.skill.to(at::kLong).cpu();
+  last_skill_ = skill_.max().item<int64_t>();
   if (a.spectrum == Spectrum::raw) {
     map_ = prototypes.map.to(compute_);
     return;
@@ -111,12 +95,16 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
 
   target_.mean = prototypes.mean.to(compute_).contiguous();
   target_.precision = precision.to(compute_).contiguous();
-  target_.eps = s.eps, target_.eps_add = s.eps_mode == EpsMode::add;
-  target_.angular = distribution(prototypes.angular.to(compute_), target_.eps, target_.eps_add).contiguous();
+  target_.eps = s.eps;
+  target_.eps_add = s.eps_mode == EpsMode::add;
+  target_.angular = floored_distribution(prototypes.angular.to(compute_), target_.eps, target_.eps_add).contiguous();
   target_.log_angular = target_.angular.log();
   target_.lambda_ang = a.spectrum == Spectrum::radial ? 0 : s.lambda_ang;
-  target_.tau = s.tau_mah, target_.kl_factor = s.kl == KlForm::half ? 0.5 : 1;
-  target_.confidence = a.weighting == Weighting::confidence ? s.confidence : Confidence::one;
+  target_.tau = s.tau_mah;
+  target_.kl_factor = s.kl == KlForm::half ? 0.5 : 1;
+  const auto confidence = a.weighting == Weighting::confidence ? s.confidence : Confidence::one;
+  target_.adaptive = confidence != Confidence::one;
+  target_.confidence_moves = confidence == Confidence::gradient;
   target_.fixed_weight = a.weighting == Weighting::fixed ? a.fixed_weight : 1;
   target_.angular_begin = s.radial_bins;
 }
@@ -130,7 +118,7 @@ torch::Tensor SpectralLoss::skill_weights(const torch::Tensor& posterior) const 
         posterior.size(1), " skills");
   auto p = posterior.to(compute_);
   if (options_.asr.skill == SkillMode::hard) p = torch::zeros_like(p).scatter_(1, p.argmax(1, true), 1);
-  auto weights = columns_of(p, skill_);
+  auto weights = pick_columns(p, skill_);
   if (options_.spectral.unseen_skills == UnseenSkills::renormalize) {
     const auto sum = weights.sum(1, true);
     weights =
@@ -155,10 +143,7 @@ LossTerms SpectralLoss::operator()(const torch::Tensor& descriptor, const torch:
   check(posterior.dim() == 2 && posterior.size(0) == descriptor.size(0), "posterior has shape ",
         shape_text(posterior.sizes()), " for ", descriptor.size(0), " samples");
   if (!skill_.defined()) return empty(descriptor, descriptor.size(0));
-  const auto weights = skill_weights(posterior);
-  const bool fused = implementation_ != Implementation::reference && descriptor.is_cpu();
-  return fused ? spectral_loss_fused(descriptor, weights, target_)
-               : spectral_loss_reference(descriptor, weights, target_);
+  return spectral_loss(descriptor, skill_weights(posterior), target_, implementation_);
 }
 
 LossTerms SpectralLoss::raw(const torch::Tensor& maps, const torch::Tensor& posterior) const {
@@ -171,41 +156,6 @@ LossTerms SpectralLoss::raw(const torch::Tensor& maps, const torch::Tensor& post
   const auto per_sample = (skill_weights(posterior) * distance).sum(1);
   return {distance.detach(), torch::zeros_like(distance).detach(), torch::ones({maps.size(0)}, compute_),
           per_sample.detach(), per_sample.mean()};
-}
-
-LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::Tensor& weights,
-                                  const SpectralLoss::Target& t) {
-  const auto distance = ((descriptor.unsqueeze(1) - t.mean).square() * t.precision).sum(-1);  // [B, n]
-  const auto p = distribution(descriptor.narrow(1, t.angular_begin, t.angular.size(1)), t.eps, t.eps_add).unsqueeze(1);
-  const auto divergence = ((p - t.angular) * (p.log() - t.log_angular)).sum(-1) * t.kl_factor;  // [B, n]
-  auto weight = at::full({descriptor.size(0)}, t.fixed_weight, weights.options());
-  if (t.confidence != Confidence::one) weight = (-std::get<0>(distance.min(1)) / t.tau).exp();
-  if (t.confidence == Confidence::detached) weight = weight.detach();
-  const auto per_sample = weight * (weights * (distance + t.lambda_ang * divergence)).sum(1);
-  return {distance.detach(), divergence.detach(), weight.detach(), per_sample.detach(), per_sample.mean()};
-}
-
-torch::Tensor geometry_loss(const torch::Tensor& image, const torch::Tensor& text, const torch::Tensor& image_reference,
-                            const torch::Tensor& text_reference) {
-  bool fused = true;
-  for (const auto* tensor : {&image, &text, &image_reference, &text_reference}) {
-    check(tensor->dim() == 2 && tensor->sizes() == image.sizes(), "geometry embeddings must all be [B, E]; found ",
-          shape_text(tensor->sizes()), " beside ", shape_text(image.sizes()));
-    const auto type = tensor->scalar_type();
-    fused = fused && tensor->is_cpu() && type == image.scalar_type() && (type == at::kFloat || type == at::kDouble);
-  }
-  return (fused && image.numel() > 0 ? geometry_loss_fused : geometry_loss_reference)(image, text, image_reference,
-                                                                                      text_reference);
-}
-
-torch::Tensor geometry_loss_reference(const torch::Tensor& image, const torch::Tensor& text,
-                                      const torch::Tensor& image_reference, const torch::Tensor& text_reference) {
-  const auto similarity = [](const torch::Tensor& i, const torch::Tensor& q) {
-    return (i / i.norm(2, 1, true)).matmul((q / q.norm(2, 1, true)).t()).log_softmax(1);
-  };
-  const auto log_p = similarity(image, text), log_q = similarity(image_reference, text_reference).detach();
-  // KL(p|q) + KL(q|p) = sum (p - q)(log p - log q)
-  return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / (2 * static_cast<double>(image.size(0)));
 }
 
 }  // namespace asr

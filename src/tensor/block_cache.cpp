@@ -75,7 +75,8 @@ void* obtain(size_t bytes) {
     if (!g_thread_ends)
       if (auto& list = cache().free[size.number]; !list.empty()) {
         auto* header = list.back();
-        list.pop_back(), cache().bytes -= size.bytes;
+        list.pop_back();
+        cache().bytes -= size.bytes;
         return header + 1;
       }
   }

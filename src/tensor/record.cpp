@@ -53,7 +53,8 @@ torch::Tensor times(const torch::Tensor& x, const torch::Tensor& factor, double 
 
 RecordedNode& attach(const char* what, torch::autograd::edge_list edges, variable_list& outputs, Pull pull) {
   const auto node = std::shared_ptr<RecordedNode>(new RecordedNode, torch::autograd::deleteNode);
-  node->what = what, node->pull = std::move(pull);
+  node->what = what;
+  node->pull = std::move(pull);
   node->set_next_edges(std::move(edges));
   torch::autograd::set_history(outputs, node);
   return *node;
@@ -116,9 +117,14 @@ torch::Tensor weighted_sum(const std::vector<std::pair<torch::Tensor, double>>& 
   torch::autograd::edge_list edges;
   for (const auto& [term, weight] : terms) {
     const auto* node = known_gradients(term);
-    if (!node) links.push_back({weight, {}}), edges.push_back(torch::autograd::impl::gradient_edge(term));
-    for (size_t i = 0; node && i < node->known.size(); ++i)
-      links.push_back({weight, node->known[i]}), edges.push_back(node->next_edge(i));
+    if (!node) {
+      links.push_back({weight, {}});
+      edges.push_back(torch::autograd::impl::gradient_edge(term));
+    }
+    for (size_t i = 0; node && i < node->known.size(); ++i) {
+      links.push_back({weight, node->known[i]});
+      edges.push_back(node->next_edge(i));
+    }
   }
   variable_list outputs{out};
   attach("a sum of losses", std::move(edges), outputs, [links](const variable_list& grads) {

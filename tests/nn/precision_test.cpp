@@ -1,7 +1,7 @@
 // Models in bfloat16 and on a GPU: what must be computed in float32 is, and attention takes no mask, an aligned one or
 // the order alone, with the same result. On a machine without a GPU the CPU alone is compared.
 #include "nn/attention.h"
-#include "nn/fused.h"
+#include "ops/rms_norm.h"
 #include "nn/linear.h"
 #include "nn/tap.h"
 #include "tests/support/files.h"

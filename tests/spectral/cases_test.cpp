@@ -187,7 +187,10 @@ TEST_P(Case, DriftAndBound) {
   const auto error = memory_error(ideal, stored);
   const auto bound = empirical_bound(now, ideal, stored);
   const auto& e = c.description["scalars"]["mem_err_a_b_rho_xi"];
-  near(error.a, e[0], "a"), near(error.b, e[1], "b"), near(error.rho, e[2], "rho"), near(error.xi, e[3], "xi");
+  near(error.a, e[0], "a");
+  near(error.b, e[1], "b");
+  near(error.rho, e[2], "rho");
+  near(error.xi, e[3], "xi");
   near(bound.left, c.description["scalars"]["empirical_lhs_rhs"][0], "left");
   near(bound.right, c.description["scalars"]["empirical_lhs_rhs"][1], "right");
 }

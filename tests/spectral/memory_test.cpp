@@ -71,7 +71,8 @@ TEST(Memory, FileRoundTripsEveryBit) {
   memory.options.spectral.alpha = 0.75;
   memory.options.asr.spectrum = Spectrum::raw;
   memory.skill_names = {"count", "color \"x\""};
-  memory.map_height = 2, memory.map_width = 3;
+  memory.map_height = 2;
+  memory.map_width = 3;
   memory.update(stage_of(memory.options, one_hot({0, 1, 1}, 3), 1.0 / 3, 0, torch::rand({3, 2, 3}, at::kDouble)));
   save_memory(folder / "m", memory);
   PrototypeMemory back = load_memory(folder / "m");

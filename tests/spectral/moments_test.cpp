@@ -57,13 +57,20 @@ TEST(ExactSum, VarianceSurvivesCancellation) {
   // A spread of 1e-8 around 1e8: the textbook formula in doubles gives nonsense.
   ExactSum values(ExactSum::Of::values), squares(ExactSum::Of::squares);
   const std::vector<double> x = {1e8, 1e8 + 0x1p-26, 1e8 - 0x1p-26};
-  for (double value : x) values.add(value), squares.add(value);
+  for (double value : x) {
+    values.add(value);
+    squares.add(value);
+  }
   EXPECT_EQ(exact_variance(values, squares, 3), 0x1p-52);
   ExactSum one_value(ExactSum::Of::values), one_square(ExactSum::Of::squares);
-  one_value.add(3), one_square.add(3);
+  one_value.add(3);
+  one_square.add(3);
   EXPECT_EQ(exact_variance(one_value, one_square, 1), 0);
   ExactSum v(ExactSum::Of::values), q(ExactSum::Of::squares);
-  for (double value : {1e-200, 3e-200}) v.add(value), q.add(value);
+  for (double value : {1e-200, 3e-200}) {
+    v.add(value);
+    q.add(value);
+  }
   EXPECT_EQ(exact_variance(v, q, 2), 0) << "2e-400 is below the smallest double";
 }
 

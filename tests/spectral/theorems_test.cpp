@@ -70,7 +70,8 @@ TEST(Theorem, CoordinatePowerIsControlledByProjectiveDistance) {
   for (int round = 0; round < 200; ++round) {
     auto u = torch::randn({2, 17}, at::kDouble),
          v = u + torch::randn({2, 17}, at::kDouble) * (round % 20) * 0.1;  // rows: real, imaginary
-    u = u / u.norm(), v = v / v.norm();
+    u = u / u.norm();
+    v = v / v.norm();
     const double difference = norm1(u.square().sum(0) - v.square().sum(0));
     const double real = (u[0] * v[0] + u[1] * v[1]).sum().item<double>(),
                  imaginary = (u[0] * v[1] - u[1] * v[0]).sum().item<double>();
@@ -118,7 +119,8 @@ TEST(Theorem, ZeroPaddedShiftsAreCyclicShiftsPlusABoundary) {
         const auto map = random_map(grid.height, grid.width);
         const auto cyclic = map.roll({dy, dx}, {0, 1});
         auto padded = cyclic.clone();
-        padded.slice(0, 0, dy).fill_(0), padded.slice(1, 0, dx).fill_(0);
+        padded.slice(0, 0, dy).fill_(0);
+        padded.slice(1, 0, dx).fill_(0);
         const double rho = length(padded - cyclic) / length(map);
         if (rho > 1) continue;
         ++tried;
@@ -210,7 +212,8 @@ TEST(Theorem, RawAttentionMatchingIsMaximallyUnstable) {
   const auto weights = torch::ones({1, 1}, at::kDouble);
   const auto before = encoder.descriptor(map.view({1, 1, 1, 1, 6, 6}), weights),
              after = encoder.descriptor(moved.contiguous().view({1, 1, 1, 1, 6, 6}), weights);
-  prototype.mean = before, prototype.variance = torch::ones_like(before),
+  prototype.mean = before;
+  prototype.variance = torch::ones_like(before);
   prototype.angular = angular_part(before, full.spectral);
   EXPECT_LT(SpectralLoss(prototype, full, wide)(after, posterior).loss.item<double>(), 1e-18);
 }
@@ -219,8 +222,10 @@ Gaussian random_gaussian(int64_t size, std::mt19937& random, double spread) {
   std::uniform_real_distribution<double> uniform(0.2, 1.5);
   std::normal_distribution<double> normal;
   Gaussian out;
-  for (int64_t i = 0; i < size; ++i)
-    out.mean.push_back(spread * normal(random)), out.variance.push_back(uniform(random));
+  for (int64_t i = 0; i < size; ++i) {
+    out.mean.push_back(spread * normal(random));
+    out.variance.push_back(uniform(random));
+  }
   return out;
 }
 
@@ -252,7 +257,10 @@ TEST(Theorem, W1W2AndGaussianInsertionOnOneDimensionalLaws) {
     std::gamma_distribution<double> skewed(1.0 + round, 1.0);
     std::normal_distribution<double> normal(round * 0.3, 1.5);
     Vector old(n), now(n);
-    for (int i = 0; i < n; ++i) old[i] = skewed(random), now[i] = normal(random) + 0.4 * skewed(random);
+    for (int i = 0; i < n; ++i) {
+      old[i] = skewed(random);
+      now[i] = normal(random) + 0.4 * skewed(random);
+    }
     const auto old_law = moments(old), now_law = moments(now);
     const auto gamma = [&](const Vector& x, const Gaussian& law) {
       std::vector<Vector> rows;
@@ -262,7 +270,8 @@ TEST(Theorem, W1W2AndGaussianInsertionOnOneDimensionalLaws) {
     const double gamma_old = gamma(old, old_law), gamma_now = gamma(now, now_law);
     // In the metric of the old law, both laws alike.
     const double sigma = std::sqrt(old_law.variance[0]), w1 = wasserstein_1d(old, now, 1) / sigma,
-                 w2 = wasserstein_1d(old, now, 2) / sigma, delta = gaussian_drift(now_law, old_law);
+                 w2 = wasserstein_1d(old, now, 2) / sigma;
+    delta = gaussian_drift(now_law, old_law);
     EXPECT_LE(w1, w2 + 1e-12);
     EXPECT_LE(w2, gamma_now + delta + gamma_old + 2e-3);  // quantile grid of the Gaussian
     EXPECT_GT(gamma_old, 0.02) << "the law should not be Gaussian";
@@ -276,11 +285,15 @@ TEST(Theorem, TheWassersteinBoundIsSharp) {
   constexpr int n = 400;
   constexpr double L = 2.5;
   Vector p(n), q(n);
-  for (int i = 0; i < n; ++i) p[i] = normal(random) + 0.7, q[i] = 1.3 * normal(random);
+  for (int i = 0; i < n; ++i) {
+    p[i] = normal(random) + 0.7;
+    q[i] = 1.3 * normal(random);
+  }
   Vector points(p);
   points.insert(points.end(), q.begin(), q.end());
   std::sort(points.begin(), points.end());
-  std::sort(p.begin(), p.end()), std::sort(q.begin(), q.end());
+  std::sort(p.begin(), p.end());
+  std::sort(q.begin(), q.end());
   const auto below = [](const Vector& x, double at) { return std::upper_bound(x.begin(), x.end(), at) - x.begin(); };
   Vector g(points.size(), 0);
   for (size_t i = 1; i < points.size(); ++i) {
@@ -303,7 +316,10 @@ TEST(Theorem, StoredMemoryBoundsTheIdealDrift) {
   for (int round = 0; round < 300; ++round) {
     const auto ideal = random_gaussian(12, random, 1), now = random_gaussian(12, random, 1);
     Gaussian stored = ideal;
-    for (size_t i = 0; i < 12; ++i) stored.mean[i] += jitter(random), stored.variance[i] *= 1 + jitter(random);
+    for (size_t i = 0; i < 12; ++i) {
+      stored.mean[i] += jitter(random);
+      stored.variance[i] *= 1 + jitter(random);
+    }
     ASSERT_LT(memory_error(ideal, stored).rho, 1);
     const auto bound = empirical_bound(now, ideal, stored);
     EXPECT_LE(bound.left, bound.right + 1e-12);

@@ -1,0 +1,69 @@
+// Which implementation of an operator serves given tensors: asked here, and nowhere else. Every operator has a
+// reference, a plain graph of ATen operators for any type and device. Beside it may stand a kernel of our own on the
+// CPU, and an operator of the library on a GPU, each for some types of numbers (op.h, op.cpp with the choice,
+// op_reference.cpp, op_cpu.cpp; a CUDA kernel of our own would be op_cuda.cu and serve as the library's does).
+#pragma once
+
+#include <torch/types.h>
+
+#include "base/error.h"
+#include "base/options.h"
+
+namespace asr {
+
+// What a caller may ask for; automatic: the fastest that serves.
+enum class Implementation { automatic, reference, fused };
+template <>
+struct EnumNames<Implementation> {
+  static constexpr const char* names[] = {"automatic", "reference", "fused"};
+};
+
+enum class Path { reference, cpu, library };
+
+// Types of numbers, as a set.
+struct Types {
+  uint64_t bits = 0;
+  constexpr Types() = default;
+  constexpr Types(std::initializer_list<at::ScalarType> list) {
+    for (const auto type : list) bits |= uint64_t(1) << static_cast<int>(type);
+  }
+  constexpr bool has(at::ScalarType type) const { return bits >> static_cast<int>(type) & 1; }
+};
+inline constexpr Types kSingle = {at::kFloat};
+inline constexpr Types kSingleAndDouble = {at::kFloat, at::kDouble};
+inline constexpr Types kUpToSingle = {at::kHalf, at::kBFloat16, at::kFloat};
+inline constexpr Types kFloating = {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+
+// What an operator has beside its reference.
+struct Kernels {
+  Types cpu;      // our kernel: all tensors of one of these types
+  Types library;  // on a GPU, by the type of the first tensor; types may be mixed as in the reference
+};
+
+// The path for these tensors, which lie on one device. Undefined ones do not count; an empty one takes the reference,
+// so that kernels need not think of it.
+template <class... More>
+Path path_for(const Kernels& kernels, const torch::Tensor& first, const More&... more) {
+  const auto type = first.scalar_type();
+  const auto device = first.device();
+  bool one_type = true, usable = first.numel() > 0;
+  [[maybe_unused]] const auto look = [&](const torch::Tensor& x) {
+    if (!x.defined()) return;
+    one_type = one_type && x.scalar_type() == type;
+    usable = usable && x.numel() > 0 && x.device() == device;
+  };
+  (look(more), ...);
+  if (usable && one_type && device.is_cpu() && kernels.cpu.has(type)) return Path::cpu;
+  if (usable && device.is_cuda() && kernels.library.has(type)) return Path::library;
+  return Path::reference;
+}
+
+// The path after the caller's wish; a wish that nothing serves is an error.
+inline Path path_for(Implementation wanted, Path found) {
+  if (wanted == Implementation::reference) return Path::reference;
+  check(wanted != Implementation::fused || found == Path::cpu,
+        "the fused implementation runs on the CPU; use automatic or reference");
+  return found;
+}
+
+}  // namespace asr

@@ -1,0 +1,12 @@
+// silu(gate) * up, the middle of a gated MLP: one node of the graph and one pass over memory in float32 on the CPU.
+#pragma once
+
+#include <torch/types.h>
+
+namespace asr {
+
+torch::Tensor gated_silu(const torch::Tensor& gate, const torch::Tensor& up);
+torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tensor& up);
+torch::Tensor gated_silu_cpu(const torch::Tensor& gate, const torch::Tensor& up);
+
+}  // namespace asr

@@ -1,0 +1,58 @@
+// The operators on a few hundred numbers, which exist because the library takes longer to begin than to run: each
+// against its plain form.
+#include "ops/pick_columns.h"
+#include "ops/stack_rows.h"
+#include "ops/token_weights.h"
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+TEST(TokenWeights, BoolsGiveWhatNumbersGive) {
+  torch::manual_seed(12);
+  auto valid = torch::rand({6, 9}).gt(0.3), functional = torch::rand({6, 9}).gt(0.6);
+  valid.select(1, 0).fill_(true);
+  functional[2].fill_(false);
+  EXPECT_TRUE(at::equal(token_weights(functional, valid), token_weights(functional.to(at::kFloat), valid)));
+  EXPECT_TRUE(at::equal(token_weights_cpu(functional, valid), token_weights_reference(functional, valid)));
+  valid[4].fill_(false);
+  EXPECT_CONTAINS(error_of([&] { token_weights(functional, valid); }), "sample 4 has no valid token");
+}
+
+TEST(TokenWeights, AtRowsAreThoseOfGatheredMasks) {
+  torch::manual_seed(13);
+  auto functional = torch::rand({5, 9}).gt(0.5), rows = torch::randint(-1, 9, {5, 6});
+  rows.select(1, 0).fill_(3);
+  functional[2].fill_(false);
+  const auto gathered = token_weights(functional.gather(1, rows.clamp_min(0)), rows.ge(0));
+  EXPECT_TRUE(at::equal(token_weights_at(functional, rows), gathered));
+  EXPECT_TRUE(at::equal(token_weights_at(functional.to(at::kFloat), rows), gathered));
+  rows[1][2] = 9;
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows); }), "position 9 of 9");
+  rows[1].fill_(-1);
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows); }), "sample 1 has no valid token");
+  EXPECT_CONTAINS(error_of([&] { token_weights_at(functional, rows.to(at::kInt)); }), "int64");
+}
+
+TEST(PickColumns, AgreesWithThePlainForm) {
+  torch::manual_seed(15);
+  const auto x = torch::randn({7, 6}).t(), columns = torch::tensor({5, 0, 5, 2});  // strided
+  EXPECT_TRUE(at::equal(pick_columns_cpu(x, columns), pick_columns_reference(x, columns)));
+  EXPECT_TRUE(at::equal(pick_columns(x.to(at::kDouble), columns), pick_columns(x, columns).to(at::kDouble)));
+}
+
+TEST(StackRows, AgreesWithThePlainForm) {
+  torch::manual_seed(16);
+  std::vector<torch::Tensor> layers;
+  for (int layer = 0; layer < 3; ++layer) layers.push_back(torch::randn({2, 4, 5, 12}).requires_grad_());
+  const auto found = stack_rows_cpu(layers, 3, 4), expected = stack_rows_reference(layers, 3, 4);
+  EXPECT_TRUE(at::equal(found, expected));
+  const auto factor = torch::randn(found.sizes());
+  const auto grads = gradients((found * factor).sum(), layers), right = gradients((expected * factor).sum(), layers);
+  for (size_t i = 0; i < layers.size(); ++i) EXPECT_TRUE(at::equal(grads[i], right[i])) << i;
+  EXPECT_CONTAINS(error_of([&] { stack_rows(layers, 3, 5); }), "no grid of 3x5");
+}
+
+}  // namespace
+}  // namespace asr
