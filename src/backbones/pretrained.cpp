@@ -8,6 +8,7 @@
 #include "io/resample.h"
 #include "nn/model_config.h"
 #include "ops/mean_tokens.h"
+#include "tensor/device.h"
 
 namespace asr {
 
@@ -75,9 +76,7 @@ std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path) {
 }
 
 at::ScalarType PretrainedBackbone::compute_type() const {
-  const auto& weight = text_.embedding;
-  if (compute_) return *compute_;
-  return weight.is_cpu() && weight.element_size() < 4 ? at::kFloat : weight.scalar_type();
+  return compute_ ? *compute_ : asr::compute_type(text_.embedding);
 }
 
 int64_t PretrainedBackbone::context() const {

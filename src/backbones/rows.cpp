@@ -10,27 +10,6 @@ torch::Tensor positions_of(const torch::Tensor& mask) {
   return at::where(cut.lt(mask.size(1)), cut, at::full_like(cut, -1));
 }
 
-// By hand on the CPU: these stand in every training step, where a small model's operators take microseconds.
-torch::Tensor leading_positions(const torch::Tensor& mask, int64_t count) {
-  const auto out = leading_positions(mask.size(0), count, mask.device());
-  if (!mask.is_cpu()) return at::where(mask.narrow(1, 0, count), out, -1);
-  auto* to = out.data_ptr<int64_t>();
-  const bool* from = mask.data_ptr<bool>();
-  for (int64_t b = 0; b < mask.size(0); ++b, from += mask.stride(0), to += count)
-    for (int64_t t = 0; t < count; ++t)
-      if (!from[t * mask.stride(1)]) to[t] = -1;
-  return out;
-}
-
-torch::Tensor leading_positions(int64_t batch, int64_t count, at::Device device) {
-  if (!device.is_cpu()) return at::arange(count, at::device(device).dtype(at::kLong)).expand({batch, count});
-  const auto out = torch::empty({batch, count}, at::kLong);
-  auto* to = out.data_ptr<int64_t>();
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t t = 0; t < count; ++t) *to++ = t;
-  return out;
-}
-
 RightAligned right_aligned(const torch::Tensor& mask) {
   const auto place = positions_of(mask);
   const int64_t longest = place.size(1);

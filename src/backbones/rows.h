@@ -8,10 +8,6 @@ namespace asr {
 // Positions of the true entries of each row, in order, padded with -1 to the longest row: [B, T] -> [B, longest].
 torch::Tensor positions_of(const torch::Tensor& mask);
 
-// The first `count` positions of each row, -1 where the mask is false: [B, T] -> [B, count].
-torch::Tensor leading_positions(const torch::Tensor& mask, int64_t count);
-torch::Tensor leading_positions(int64_t batch, int64_t count, at::Device device);  // without a mask
-
 // The chosen entries of each row pushed to the right edge, so that every row can be continued at the same column.
 struct RightAligned {
   torch::Tensor column;  // [B, longest]: where in the row an entry comes from; 0 where `real` is false

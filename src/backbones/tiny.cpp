@@ -6,9 +6,10 @@
 #include "backbones/rows.h"
 #include "base/error.h"
 #include "io/safetensors_metadata.h"
+#include "ops/leading_positions.h"
+#include "ops/mean_tokens.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
-#include "ops/mean_tokens.h"
 
 namespace asr {
 

@@ -20,6 +20,7 @@
 #include "cli/version.h"
 #include "nn/decoder.h"
 #include "nn/tap.h"
+#include "tensor/device.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
 
@@ -76,12 +77,11 @@ Decoder random_decoder(int64_t layers, const at::TensorOptions& options) {
 }
 
 void bench_tap(const TapArguments& a, const Common& common) {
-  const at::Device device(a.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  const auto device = device_named(a.device);
   check(a.tapped <= a.layers && a.tokens > 576 + a.rows, "there must be as many layers as are tapped, and tokens for ",
         "576 visual ones and the rows");
   at::NoGradGuard no_grad;
-  const auto options = at::TensorOptions().dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat).device(device);
+  const auto options = at::TensorOptions().dtype(usual_type(device)).device(device);
   const auto decoder = random_decoder(a.layers, options);
   const auto x = at::randn({1, a.tokens, decoder.config.width}, options);
   const auto positions = at::arange(a.tokens, options.dtype(at::kLong)).view({1, -1});
@@ -154,9 +154,8 @@ struct AttentionArguments {
 // One layer's causal attention over samples of different lengths, forward and backward: padding at the right, which the
 // order hides; at the left, with a mask; and the plain form, which forms the whole matrix.
 void bench_attention(const AttentionArguments& a, const Common& common) {
-  const at::Device device(a.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
-  const auto options = at::TensorOptions().dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat).device(device);
+  const auto device = device_named(a.device);
+  const auto options = at::TensorOptions().dtype(usual_type(device)).device(device);
   const auto heads = [&] {
     return at::randn({a.batch, a.tokens, a.heads, a.width}, options).transpose(1, 2).requires_grad_();
   };

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "tensor/device.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
 
@@ -71,8 +72,7 @@ torch::Tensor rows_of(const PretrainedBackbone& model, const Batch& batch, bool 
 
 void run(const Arguments& arguments, const Common& common) {
   auto model = load_pretrained(arguments.model);
-  const at::Device device(arguments.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  const auto device = device_named(arguments.device);
   model->to(device);
   // Small models are computed in double: what differs from another implementation is then not our rounding.
   const bool small = device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20);

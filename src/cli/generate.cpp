@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "tensor/device.h"
 #include "train/run_adapter.h"
 
 namespace asr {
@@ -46,8 +47,7 @@ Batch batch_of(const PretrainedBackbone& model, const Arguments& a) {
 void run(const Arguments& a, const Common& common) {
   check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
   const auto model = load_pretrained(a.model);
-  const at::Device device(a.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
+  const auto device = device_named(a.device);
   model->to(device);
   // An adapter with gates is answered with as its run's evaluation did.
   std::unique_ptr<SlotAdapter> slots;

@@ -15,6 +15,7 @@
 #include "skills/taxonomy.h"
 #include "streams/stream.h"
 #include "streams/world/labelled.h"
+#include "tensor/device.h"
 
 namespace asr {
 namespace {
@@ -100,9 +101,8 @@ ParserOptions resolve(const Arguments& a) {
 }
 
 at::Device device_of(const Arguments& a) {
-  const at::Device device(a.device);
-  check(!device.is_cuda() || at::hasCUDA(), "--device cuda: this build or machine has none; use --device cpu");
-  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
+  const auto device = device_named(a.device);
+  allow_fast_products(device);
   return device;
 }
 

@@ -9,6 +9,7 @@
 #include "spectral/diagnostics.h"
 #include "spectral/memory.h"
 #include "spectral/spectral_loss.h"
+#include "tensor/device.h"
 #include "tensor/runtime.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
@@ -29,12 +30,6 @@ struct Input {
   bool has_loss = false, has_geometry = false;
   torch::Tensor image, text, image_reference, text_reference;
 };
-
-at::Device parse_device(const std::string& name) {
-  check(name == "cpu" || name == "cuda", "--device ", name, " is unknown; use cpu or cuda");
-  check(name == "cpu" || runtime_info().cuda, "--device cuda: libtorch finds no CUDA device here; use cpu");
-  return name == "cpu" ? at::Device(at::kCPU) : at::Device(at::kCUDA);
-}
 
 torch::Tensor read_attention(const Safetensors& file) {
   auto attention = load_real(file, "attention");
@@ -89,7 +84,7 @@ void read_geometry(const Safetensors& file, Input& in) {
 
 Input read_input(const Arguments& arguments, const Options& options) {
   const auto file = read_safetensors(arguments.input);
-  const auto device = parse_device(arguments.device);
+  const auto device = device_named(arguments.device);
   Input in;
   in.attention = read_attention(file);
   const auto functional = load_real(file, "functional"), valid = load_real(file, "valid");

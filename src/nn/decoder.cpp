@@ -41,9 +41,10 @@ void add_parameters(const Linear& linear, std::vector<torch::Tensor>& out) {
 // The mask that attention needs of keys up to x's own; on a GPU none where the order hides all padding, so that the
 // library may take a kernel that knows no mask. Asked once a pass, since the host waits for the answer.
 torch::Tensor needed_mask(const torch::Tensor& mask, KvCache* cache) {
-  if (!cache) return mask.is_cuda() && order_hides_padding(mask) ? torch::Tensor() : mask;
+  const bool drop = masks_cost_time(mask);
+  if (!cache) return drop && order_hides_padding(mask) ? torch::Tensor() : mask;
   cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
-  if (!mask.is_cuda()) return cache->key_mask;
+  if (!drop) return cache->key_mask;
   cache->padded = cache->padded || !mask.all().item<bool>();
   return cache->padded ? cache->key_mask : torch::Tensor();
 }

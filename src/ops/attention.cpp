@@ -24,6 +24,11 @@ torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch
   return attend_reference(q, k, v, key_mask, causal);
 }
 
+bool masks_cost_time(const torch::Tensor& key_mask) {
+  constexpr Kernels library{{}, {at::kBool}};
+  return has_library_attention() && path_for(library, key_mask) == Path::library;
+}
+
 bool attends_with_rows(const AttentionHeads& heads) {
   return attention_path(heads.q, heads.k, heads.v) == Path::cpu;
 }

@@ -20,6 +20,8 @@ torch::Tensor attend_cpu(const torch::Tensor& q, const torch::Tensor& k, const t
 torch::Tensor attend_library(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const torch::Tensor& key_mask, bool causal);
 bool has_library_attention();  // whether this libtorch has it
+// Whether a mask that hides nothing is better left away: the library then takes a kernel that knows none.
+bool masks_cost_time(const torch::Tensor& key_mask);
 
 // The arguments of attend(), where more are to follow.
 struct AttentionHeads {

@@ -40,22 +40,28 @@ struct Kernels {
   Types library;  // on a GPU, by the type of the first tensor; types may be mixed as in the reference
 };
 
+inline Path path_for(const Kernels& kernels, at::Device device, at::ScalarType type) {
+  if (device.is_cpu() && kernels.cpu.has(type)) return Path::cpu;
+  if (device.is_cuda() && kernels.library.has(type)) return Path::library;
+  return Path::reference;
+}
+
 // The path for these tensors, which lie on one device. Undefined ones do not count; an empty one takes the reference,
 // so that kernels need not think of it.
 template <class... More>
 Path path_for(const Kernels& kernels, const torch::Tensor& first, const More&... more) {
   const auto type = first.scalar_type();
   const auto device = first.device();
-  bool one_type = true, usable = first.numel() > 0;
+  bool one_type = true;
+  bool usable = first.numel() > 0;
   [[maybe_unused]] const auto look = [&](const torch::Tensor& x) {
     if (!x.defined()) return;
     one_type = one_type && x.scalar_type() == type;
     usable = usable && x.numel() > 0 && x.device() == device;
   };
   (look(more), ...);
-  if (usable && one_type && device.is_cpu() && kernels.cpu.has(type)) return Path::cpu;
-  if (usable && device.is_cuda() && kernels.library.has(type)) return Path::library;
-  return Path::reference;
+  const auto path = path_for(kernels, device, type);
+  return usable && (one_type || path == Path::library) ? path : Path::reference;
 }
 
 // The path after the caller's wish; a wish that nothing serves is an error.

@@ -14,6 +14,7 @@
 #include "data/sample_set.h"
 #include "nn/adamw.h"
 #include "streams/world/world.h"
+#include "tensor/device.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
@@ -108,9 +109,8 @@ json check_accuracy(const TinyBackbone& model, const std::string& file, int64_t 
 
 json pretrain(const PretrainOptions& options) {
   const HearSignals hear("saving, then stopping; once more ends it at once");
-  const auto device = at::Device(options.device);
-  check(!device.is_cuda() || at::hasCUDA(), "device cuda: this build or machine has none; use --device cpu");
-  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
+  const auto device = device_named(options.device);
+  allow_fast_products(device);
   const auto config = tiny_config(options.backbone, options.size);
   auto model = options.init.empty() ? TinyBackbone::random(config, world_tokenizer(), options.seed)
                                     : TinyBackbone::load(options.init);

@@ -71,7 +71,6 @@ TEST(VisualGrid, AGridThatDoesNotMatchIsAnError) {
 TEST(Rows, PositionsAndRightAlignment) {
   const auto mask = torch::tensor({{1, 0, 1, 1}, {0, 1, 0, 0}}).to(at::kBool);
   EXPECT_TRUE(positions_of(mask).equal(torch::tensor({{0, 2, 3}, {1, -1, -1}})));
-  EXPECT_TRUE(leading_positions(mask, 3).equal(torch::tensor({{0, -1, 2}, {-1, 1, -1}})));
   const auto aligned = right_aligned(mask);
   EXPECT_TRUE(aligned.real.equal(torch::tensor({{1, 1, 1}, {0, 0, 1}}).to(at::kBool)));
   EXPECT_TRUE(aligned.column.equal(torch::tensor({{0, 2, 3}, {1, 1, 1}})));

@@ -1,5 +1,6 @@
 // The operators on a few hundred numbers, which exist because the library takes longer to begin than to run: each
 // against its plain form.
+#include "ops/leading_positions.h"
 #include "ops/pick_columns.h"
 #include "ops/stack_rows.h"
 #include "ops/token_weights.h"
@@ -40,6 +41,13 @@ TEST(PickColumns, AgreesWithThePlainForm) {
   const auto x = torch::randn({7, 6}).t(), columns = torch::tensor({5, 0, 5, 2});  // strided
   EXPECT_TRUE(at::equal(pick_columns_cpu(x, columns), pick_columns_reference(x, columns)));
   EXPECT_TRUE(at::equal(pick_columns(x.to(at::kDouble), columns), pick_columns(x, columns).to(at::kDouble)));
+}
+
+TEST(LeadingPositions, AgreesWithThePlainForm) {
+  const auto mask = torch::tensor({{1, 0, 1, 1}, {0, 1, 0, 0}}).to(at::kBool);
+  EXPECT_TRUE(leading_positions(mask, 3).equal(torch::tensor({{0, -1, 2}, {-1, 1, -1}})));
+  EXPECT_TRUE(leading_positions_cpu(mask.t(), 2).equal(leading_positions_reference(mask.t(), 2)));
+  EXPECT_TRUE(leading_positions_cpu(2, 5).equal(leading_positions_reference(2, 5, at::kCPU)));
 }
 
 TEST(StackRows, AgreesWithThePlainForm) {

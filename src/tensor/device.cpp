@@ -1,0 +1,28 @@
+#include "tensor/device.h"
+
+#include <ATen/Context.h>
+
+#include "base/error.h"
+
+namespace asr {
+
+at::Device device_named(const std::string& name) {
+  check(name == "cpu" || name == "cuda", "--device ", name, " is unknown; use cpu or cuda");
+  if (name == "cpu") return at::kCPU;
+  check(at::hasCUDA(), "--device cuda: this build or machine has none; use cpu");
+  return at::kCUDA;
+}
+
+void allow_fast_products(at::Device device) {
+  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(true);
+}
+
+at::ScalarType usual_type(at::Device device) {
+  return device.is_cuda() ? at::kBFloat16 : at::kFloat;
+}
+
+at::ScalarType compute_type(const torch::Tensor& stored) {
+  return stored.is_cpu() && stored.element_size() < 4 ? at::kFloat : stored.scalar_type();
+}
+
+}  // namespace asr
