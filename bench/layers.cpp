@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "nn/adapted_linear.h"
+#include "ops/adapted_linear.h"
 #include "nn/attention.h"
 #include "nn/tap.h"
 #include "ops/gated_silu.h"

@@ -1,6 +1,6 @@
 // Who should spread a matrix product over the processors? BLAS's own threads against rows split over ours with one BLAS
 // thread under each, at the shapes of a training step: 2496 rows, [in -> out]. The answer is in tensor/runtime.cpp and
-// nn/adapted_linear.cpp.
+// ops/adapted_linear.cpp.
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 // those that are fused.
 #pragma once
 
-#include "nn/adapted_linear.h"
+#include "ops/adapted_linear.h"
 #include "nn/linear.h"
 
 namespace asr {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "nn/adapted_linear.h"
 #include "nn/gates.h"
+#include "ops/adapted_linear.h"
 #include "ops/rms_norm.h"
 
 namespace asr {

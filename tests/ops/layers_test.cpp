@@ -2,8 +2,8 @@
 // in double as the judge.
 #include <functional>
 
-#include "nn/adapted_linear.h"
 #include "nn/attention.h"
+#include "ops/adapted_linear.h"
 #include "ops/gated_silu.h"
 #include "ops/mean_tokens.h"
 #include "ops/rms_norm.h"

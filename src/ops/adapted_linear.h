@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "ops/weight.h"
+
 namespace asr {
 
 struct LowRank {
@@ -18,7 +20,8 @@ struct LowRank {
 };
 
 struct LinearMap {
-  torch::Tensor weight, bias;  // [out, in]; [out] or undefined
+  Weight weight;       // [out, in]
+  torch::Tensor bias;  // [out] or undefined
   std::vector<LowRank> low_rank;
 };
 
@@ -26,7 +29,7 @@ struct LinearMap {
 std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::vector<LinearMap>& maps);
 
 // One map with at most one expert; a and b undefined for none.
-torch::Tensor adapted_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+torch::Tensor adapted_linear(const torch::Tensor& x, const Weight& weight, const torch::Tensor& bias,
                              const torch::Tensor& a, const torch::Tensor& b, double scale);
 
 torch::Tensor adapted_linear_reference(const torch::Tensor& x, const LinearMap& map);

@@ -1,0 +1,211 @@
+#include "ops/adapted_linear_products.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "ops/dispatch.h"
+
+namespace asr {
+namespace {
+
+constexpr int64_t kTaskWork = 1 << 20;  // multiply-adds that are worth waking a thread for
+
+bool splits_rows(const torch::Tensor& like) {
+  return path_for(Kernels{kFloating, {}}, like.device(), like.scalar_type()) == Path::cpu;
+}
+
+// Runs work(begin, end) over rows; in several threads on the CPU, each with its own products. Inside, tensors are plain
+// memory: nothing is recorded.
+template <class Work>
+void split_rows(const torch::Tensor& like, int64_t rows, int64_t work_per_row, const Work& work) {
+  if (rows == 0) return;
+  if (!splits_rows(like)) return work(0, rows);
+  at::parallel_for(0, rows, std::max<int64_t>(16, kTaskWork / std::max<int64_t>(1, work_per_row)),
+                   [&](int64_t begin, int64_t end) {
+                     at::AutoDispatchBelowADInplaceOrView plain;
+                     work(begin, end);
+                   });
+}
+
+// to (+)= scale * left right.
+void multiply(const torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, double scale,
+              bool accumulate) {
+  auto out = to;
+  at::addmm_out(out, to, left, right, accumulate ? 1 : 0, scale);
+}
+
+// The rows [begin, end) of a gate; one row serves all.
+torch::Tensor gate_rows(const torch::Tensor& gate, int64_t begin, int64_t end) {
+  return gate.size(0) == 1 ? gate : gate.narrow(0, begin, end - begin);
+}
+
+}  // namespace
+
+torch::Tensor flat_rows(const torch::Tensor& x) {  // [rows, width]
+  return x.reshape({-1, x.size(-1)}).contiguous();
+}
+
+LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
+  LinearOperands out{flat_rows(x.detach()), maps};
+  const auto type = x.scalar_type();  // a checkpoint's weights may be stored in fewer bits than are computed with
+  for (auto& map : out.maps) {
+    map.weight = values_of(map.weight, type).detach();
+    if (map.bias.defined()) map.bias = map.bias.detach().to(type);
+    for (auto& expert : map.low_rank) {
+      expert.a = expert.a.detach().to(type);
+      expert.b = expert.b.detach().to(type);
+      if (expert.input.defined()) expert.input = flat_rows(expert.input.detach());
+      if (expert.gate.defined()) expert.gate = expert.gate.detach().to(type);
+    }
+  }
+  return out;
+}
+
+LinearResult linears_forward(const LinearOperands& o) {
+  const int64_t rows = o.x.size(0);
+  LinearResult out;
+  for (const auto& map : o.maps) {
+    out.y.push_back(torch::empty({rows, map.weight.data.size(0)}, o.x.options()));
+    for (const auto& expert : map.low_rank) out.middle.push_back(torch::empty({rows, expert.a.size(0)}, o.x.options()));
+  }
+  split_rows(o.x, rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
+    const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
+    size_t e = 0;
+    for (size_t m = 0; m < o.maps.size(); ++m) {
+      const auto& map = o.maps[m];
+      auto y = cut(out.y[m]);
+      if (map.bias.defined())
+        at::addmm_out(y, map.bias, cut(o.x), map.weight.data.t());
+      else
+        at::mm_out(y, cut(o.x), map.weight.data.t());
+      for (const auto& expert : map.low_rank) {
+        auto middle = cut(out.middle[e++]);
+        at::mm_out(middle, cut(o.input(expert)), expert.a.t());
+        const auto weighed = expert.gate.defined() ? middle * gate_rows(expert.gate, begin, end) : middle;
+        multiply(y, weighed, expert.b.t(), expert.scale, true);
+      }
+    }
+  });
+  return out;
+}
+
+namespace {
+
+// What is linear in the rows: gradients of x and of the experts' inputs, and dy B, which the experts' weights need too.
+// `forward`: x A^T of every expert, which a gate's gradient needs.
+void pull_inputs(const LinearOperands& o, const std::vector<torch::Tensor>& forward,
+                 const std::vector<torch::Tensor>& dy, const LinearNeeds& needs, LinearGrads& out) {
+  split_rows(o.x, o.x.size(0), o.work_per_row(), [&](int64_t begin, int64_t end) {
+    const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
+    size_t e = 0;
+    bool started = false;
+    for (size_t m = 0; m < o.maps.size(); ++m) {
+      const auto& map = o.maps[m];
+      if (!dy[m].defined()) {
+        e += map.low_rank.size();
+        continue;
+      }
+      const auto pull = cut(dy[m]);
+      if (needs.x) {
+        multiply(cut(out.x), pull, map.weight.data, 1, started);
+        started = true;
+      }
+      for (const auto& expert : map.low_rank) {
+        auto& grad = out.experts[e];
+        const auto& need = needs.experts[e];
+        const auto& h = forward[e++];
+        if (!grad.middle.defined()) continue;
+        auto middle = cut(grad.middle);
+        at::mm_out(middle, pull, expert.b);
+        if (need.gate) {
+          auto gate = cut(grad.gate);
+          at::mul_out(gate, middle, cut(h));
+          gate.mul_(expert.scale);
+        }
+        if (expert.gate.defined()) middle.mul_(gate_rows(expert.gate, begin, end));
+        if (need.input) multiply(cut(grad.input), middle, expert.a, expert.scale, false);
+        if (needs.x && !expert.input.defined()) multiply(cut(out.x), middle, expert.a, expert.scale, true);
+      }
+    }
+  });
+}
+
+// Products over all rows: to = scale * left^T right, each split over rows of the result.
+struct Transposed {
+  torch::Tensor to, left, right;
+  double scale;
+};
+
+void run_transposed(const std::vector<Transposed>& list) {
+  if (list.empty()) return;
+  constexpr int64_t kPart = 64;  // rows of a result a task, whatever the threads, so that bits do not depend on them
+  std::vector<std::pair<size_t, int64_t>> tasks;
+  const bool split = splits_rows(list[0].to);
+  for (size_t i = 0; i < list.size(); ++i)
+    for (int64_t row = 0; row < list[i].to.size(0); row += split ? kPart : list[i].to.size(0))
+      tasks.emplace_back(i, row);
+  const auto run = [&](int64_t begin, int64_t end) {
+    at::AutoDispatchBelowADInplaceOrView plain;
+    for (int64_t k = begin; k < end; ++k) {
+      const auto& p = list[tasks[k].first];
+      const int64_t row = tasks[k].second, count = split ? std::min(kPart, p.to.size(0) - row) : p.to.size(0);
+      multiply(p.to.narrow(0, row, count), p.left.narrow(1, row, count).t(), p.right, p.scale, false);
+    }
+  };
+  const int64_t work = kPart * list[0].right.numel();
+  if (split)
+    at::parallel_for(0, static_cast<int64_t>(tasks.size()),
+                     std::max<int64_t>(1, kTaskWork / std::max<int64_t>(1, work)), run);
+  else
+    run(0, static_cast<int64_t>(tasks.size()));
+}
+
+}  // namespace
+
+LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::Tensor>& middle,
+                             const std::vector<torch::Tensor>& dy, const LinearNeeds& needs) {
+  const auto& options = o.x.options();
+  const int64_t rows = o.x.size(0);
+  LinearGrads out;
+  bool any = false;
+  for (const auto& grad : dy) any = any || grad.defined();
+  if (needs.x && any) out.x = torch::empty(o.x.sizes(), options);
+  std::vector<Transposed> products;
+  out.weight.resize(o.maps.size());
+  out.bias.resize(o.maps.size());
+  out.experts.resize(middle.size());
+  size_t e = 0;
+  for (size_t m = 0; m < o.maps.size(); ++m) {
+    const auto& map = o.maps[m];
+    const bool used = dy[m].defined();
+    if (used && needs.weight[m])
+      products.push_back({out.weight[m] = torch::empty(map.weight.data.sizes(), options), dy[m], o.x, 1});
+    if (used && needs.bias[m]) out.bias[m] = dy[m].sum(0);
+    for (const auto& expert : map.low_rank) {
+      auto& grad = out.experts[e];
+      const auto& need = needs.experts[e];
+      const auto& h = middle[e++];
+      if (!used) continue;
+      const bool passes = expert.input.defined() ? need.input : needs.x;
+      if (need.a || passes || need.gate) grad.middle = torch::empty({rows, expert.a.size(0)}, options);
+      if (need.gate) grad.gate = torch::empty({rows, expert.a.size(0)}, options);
+      if (need.input) grad.input = torch::empty(expert.input.sizes(), options);
+      if (need.a)
+        products.push_back(
+            {grad.a = torch::empty(expert.a.sizes(), options), grad.middle, o.input(expert), expert.scale});
+      const auto weighed = need.b && expert.gate.defined() ? h * expert.gate : h;
+      if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), options), dy[m], weighed, expert.scale});
+    }
+  }
+  if (any) pull_inputs(o, middle, dy, needs, out);
+  run_transposed(products);
+  for (size_t i = 0, m = 0; m < o.maps.size(); ++m)
+    for (const auto& expert : o.maps[m].low_rank) {
+      auto& gate = out.experts[i++].gate;
+      if (gate.defined() && expert.gate.size(0) == 1) gate = gate.sum(0, true);
+    }
+  return out;
+}
+
+}  // namespace asr
