@@ -5,46 +5,18 @@
 #include "base/random.h"
 #include "nn/gates.h"
 #include "ops/adapted_linear.h"
+#include "ops/keyed_dropout.h"
 #include "ops/rms_norm.h"
 
 namespace asr {
-namespace {
-
-// Kept entries hold 1 / (1 - p). One random byte an entry: probabilities are multiples of 1/256.
-void fill_mask(float* out, int64_t first, int64_t count, double probability, uint64_t key) {
-  const auto threshold = static_cast<uint64_t>(std::lround(probability * 256));
-  const float kept = 256.0f / static_cast<float>(256 - threshold);
-  for (int64_t i = 0; i < count;) {
-    const int64_t entry = first + i, begin = entry % 8, end = std::min<int64_t>(8, begin + count - i);
-    const uint64_t bits = Random::mix(key + static_cast<uint64_t>(entry - begin) * 0x9e3779b97f4a7c15);
-    for (int64_t j = begin; j < end; ++j) out[i++] = (bits >> (8 * j) & 255) < threshold ? 0.0f : kept;
-  }
-}
-
-}  // namespace
-
 torch::Tensor AdapterDropout::operator()(const torch::Tensor& x) {
   if (probability <= 0) return x;
-  uint64_t site_key = Random({key, calls++}).next();
-  const int64_t count = x.numel(), samples = static_cast<int64_t>(positions.size());
-  const bool placed = samples > 0 && x.size(0) % samples == 0;
+  const uint64_t site_key = Random({key, calls++}).next();
+  const auto samples = static_cast<int64_t>(positions.size());
+  if (samples == 0) return keyed_dropout(x, {probability, site_key});
+  if (x.size(0) % samples == 0) return keyed_dropout(x, {probability, site_key, positions});
   // Samples of unequal length lie flat: their places in the whole batch are unknown, so masks are drawn for this part.
-  if (samples > 0 && !placed) site_key = Random({site_key, static_cast<uint64_t>(positions[0])}).next();
-  const int64_t each = placed ? count / samples : count;
-  if (x.is_cpu()) {
-    auto mask = at::empty({count}, at::CPU(at::kFloat));
-    for (int64_t i = 0; i * each < count; ++i)
-      fill_mask(mask.data_ptr<float>() + i * each, placed ? positions[static_cast<size_t>(i)] * each : 0, each,
-                probability, site_key);
-    return x * mask.view(x.sizes()).to(x.scalar_type());
-  }
-  // The same hash, computed where the data is: a multiply-and-shift of the index, compared with the threshold.
-  auto index = at::arange(each, x.options().dtype(at::kLong));
-  if (placed) index = index + torch::tensor(positions, at::kLong).to(x.device()).unsqueeze(1) * each;
-  auto bits = (index + static_cast<int64_t>(site_key >> 2)) * int64_t(0x2545F4914F6CDD1D);
-  bits = bits.bitwise_xor(bits.bitwise_right_shift(29)) * int64_t(0x1B873593CC9E2D51);
-  const auto kept = bits.bitwise_right_shift(24).bitwise_and(255).ge(std::lround(probability * 256));
-  return x * kept.view(x.sizes()).to(x.scalar_type()) * (256.0 / (256.0 - std::round(probability * 256)));
+  return keyed_dropout(x, {probability, Random({site_key, static_cast<uint64_t>(positions[0])}).next()});
 }
 
 bool Linear::has_experts(uint64_t chosen) const {

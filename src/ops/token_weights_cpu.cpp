@@ -1,6 +1,5 @@
 #include "base/error.h"
 #include "ops/token_weights.h"
-#include "tensor/tensor_io.h"
 
 namespace asr {
 namespace {
@@ -36,10 +35,6 @@ torch::Tensor token_weights_cpu(const torch::Tensor& functional, const torch::Te
 }
 
 torch::Tensor token_weights_at_cpu(const torch::Tensor& functional, const torch::Tensor& rows) {
-  check(
-      rows.dim() == 2 && rows.scalar_type() == at::kLong && functional.dim() == 2 && functional.size(0) == rows.size(0),
-      "functional ", shape_text(functional.sizes()), " and rows ", shape_text(rows.sizes()),
-      " must be [B, N] and [B, T] of int64");
   const auto f = functional.contiguous(), r = rows.contiguous();
   const bool* mask = f.data_ptr<bool>();
   const int64_t *at = r.data_ptr<int64_t>(), tokens = r.size(1), width = f.size(1);

@@ -1,5 +1,6 @@
 // The operators on a few hundred numbers, which exist because the library takes longer to begin than to run: each
 // against its plain form.
+#include "ops/keyed_dropout.h"
 #include "ops/leading_positions.h"
 #include "ops/pick_columns.h"
 #include "ops/stack_rows.h"
@@ -41,6 +42,20 @@ TEST(PickColumns, AgreesWithThePlainForm) {
   const auto x = torch::randn({7, 6}).t(), columns = torch::tensor({5, 0, 5, 2});  // strided
   EXPECT_TRUE(at::equal(pick_columns_cpu(x, columns), pick_columns_reference(x, columns)));
   EXPECT_TRUE(at::equal(pick_columns(x.to(at::kDouble), columns), pick_columns(x, columns).to(at::kDouble)));
+}
+
+TEST(KeyedDropout, BothFormsKeepTheShareAndTheSumAndGiveASampleItsPlace) {
+  const auto x = torch::ones({8, 50, 40}).requires_grad_();
+  for (const auto form : {keyed_dropout_cpu, keyed_dropout_reference}) {
+    const auto whole = form(x, {0.25, 7});
+    EXPECT_NEAR(whole.eq(0).to(at::kDouble).mean().item<double>(), 0.25, 0.02);
+    EXPECT_TRUE(whole.ne(0).logical_and(whole.sub(4.0 / 3).abs().gt(1e-6)).any().item<bool>() == false);
+    EXPECT_TRUE(gradients(whole.sum(), {x})[0].equal(whole));
+    EXPECT_TRUE(form(x, {0.25, 7}).equal(whole));
+    EXPECT_FALSE(form(x, {0.25, 8}).equal(whole));
+    const auto part = form(x.narrow(0, 0, 2), {0.25, 7, {5, 1}});
+    EXPECT_TRUE(part[0].equal(whole[5]) && part[1].equal(whole[1]));
+  }
 }
 
 TEST(LeadingPositions, AgreesWithThePlainForm) {

@@ -1,0 +1,24 @@
+// Dropout whose mask is a function of a key and an entry's place, so that a step draws the same one whenever it is run
+// again, in one process or in several. The CPU hashes by hand, other devices with operators: each keeps its own masks
+// from version to version, but the two differ, so a run keeps its bits on one kind of device.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace asr {
+
+struct DropoutKey {
+  double probability = 0;  // rounded to a multiple of 1/256
+  uint64_t key = 0;
+  // Where the samples of x (equal shares of its entries) stand in the whole batch; empty: x is the whole batch.
+  std::vector<int64_t> positions = {};
+};
+
+torch::Tensor keyed_dropout(const torch::Tensor& x, const DropoutKey& key);
+torch::Tensor keyed_dropout_reference(const torch::Tensor& x, const DropoutKey& key);
+torch::Tensor keyed_dropout_cpu(const torch::Tensor& x, const DropoutKey& key);
+
+}  // namespace asr
