@@ -64,15 +64,16 @@ void draw_half(Svg& svg, double left, const std::vector<double>& values, double 
   svg.polyline(points, css);
 }
 
-std::string panel(const Course& course, int style, double radial, double angular) {
-  Svg svg(190, 78, "Radial and angular spectrum of skill " + course.skill, 280);
+std::string panel(const Course& course, const StyledGroup& of, double radial, double angular) {
+  Svg svg(190, 78, "Radial and angular spectrum of skill " + course.skill + " of " + of.group->label, 280);
+  const std::string solid = fmt::format("line s{}", of.style % 7);
   for (double left : {8.0, 102.0}) svg.line(left, 62, left + 80, 62, "axis");
   svg.text(48, 74, "frequency", "tick middle");
   svg.text(142, 74, "orientation", "tick middle");
   draw_half(svg, 9, course.first.radial, radial, "line first");
   draw_half(svg, 103, course.first.angular, angular, "line first");
-  draw_half(svg, 9, course.last.radial, radial, fmt::format("line s{}", style % 7));
-  draw_half(svg, 103, course.last.angular, angular, fmt::format("line s{}", style % 7));
+  draw_half(svg, 9, course.last.radial, radial, solid);
+  draw_half(svg, 103, course.last.angular, angular, solid);
   const double drift =
       divergence(course.first.radial, course.last.radial) + divergence(course.first.angular, course.last.angular);
   const std::string note =
@@ -113,7 +114,7 @@ std::string figure_spectra(const ComparisonTable& table) {
       continue;
     }
     out += "<details open><summary>" + escaped(group->label) + "</summary><div class=\"grid small\">\n";
-    for (const auto& course : all[group].skills) out += panel(course, style, radial, angular);
+    for (const auto& course : all[group].skills) out += panel(course, {group, style}, radial, angular);
     out += "</div></details>\n";
     if (!path_exists(first_run(*group).folder + "/memory.safetensors"))
       out += missing("No prototypes were measured for " + group->label + " (analysis.memory: no).");

@@ -1,17 +1,20 @@
 // The style sheet. Series colours are Okabe and Ito's; black and the two blues change places in dark mode, where
 // the dark ones would sink into the ground.
+#include "base/error.h"
 #include "report/page.h"
 
 namespace asr {
 
 namespace {
 
-constexpr const char* kVariables = R"css(
-:root { --ground: #fff; --ink: #1a1a1a; --soft: #595959; --rule: #d9d9d9; --panel: #f6f7f8;
-  --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #cc79a7; --s4: #e69f00; --s5: #000; --s6: #56b4e9; }
-@media (prefers-color-scheme: dark) { :root { --ground: #16181a; --ink: #e8e8e8; --soft: #a8adb2; --rule: #3a3f44;
-  --panel: #1f2326; --s0: #56b4e9; --s5: #f2f2f2; --s6: #2f8fd0; } }
-)css";
+constexpr const char* kLight = R"css(--ground: #fff; --ink: #1a1a1a; --soft: #595959; --rule: #d9d9d9;
+  --panel: #f6f7f8; --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #cc79a7; --s4: #e69f00; --s5: #000;
+  --s6: #56b4e9;)css";
+
+constexpr const char* kDark = R"css(--ground: #16181a; --ink: #e8e8e8; --soft: #a8adb2; --rule: #3a3f44;
+  --panel: #1f2326; --s0: #56b4e9; --s5: #f2f2f2; --s6: #2f8fd0;)css";
+
+constexpr const char* kIfDark = "@media (prefers-color-scheme: dark) { ";
 
 constexpr const char* kPage = R"css(* { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
@@ -77,14 +80,27 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
   .wide { grid-template-columns: 1fr 1fr; } .small { grid-template-columns: repeat(4, 1fr); } }
 )css";
 
+// The rules with a list's values in place of its variables: programs other than browsers know no variables.
+std::string with_values(std::string rules, const std::string& list) {
+  for (size_t at = 0; (at = list.find("--", at)) != std::string::npos;) {
+    const size_t colon = list.find(':', at), end = list.find(';', colon);
+    const std::string name = "var(" + list.substr(at, colon - at) + ")",
+                      value = list.substr(colon + 2, end - colon - 2);
+    for (size_t hit; (hit = rules.find(name)) != std::string::npos;) rules.replace(hit, name.size(), value);
+    at = end;
+  }
+  return rules;
+}
+
 }  // namespace
 
 std::string page_style() {
-  return std::string(kVariables) + kPage + kDrawings + kRest;
+  return cat("\n:root { ", kLight, " }\n", kIfDark, ":root { ", kDark, " } }\n", kPage, kDrawings, kRest);
 }
 
 std::string drawing_style() {
-  return std::string(kVariables) + kDrawings;
+  const std::string light = with_values(kDrawings, kLight);
+  return cat("\n", light, kIfDark, "\n", with_values(with_values(kDrawings, kDark), kLight), "}\n");
 }
 
 }  // namespace asr

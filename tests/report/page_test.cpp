@@ -162,7 +162,9 @@ TEST_F(Page, DrawingsAsFilesOfTheirOwn) {
     EXPECT_TRUE(names.insert(file.name).second) << file.name << " stands twice";
     EXPECT_EQ(file.svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", 0), 0u) << file.name;
     EXPECT_EQ(first_imbalance(file.svg), "") << file.name;
-    EXPECT_CONTAINS(file.svg, "--ink: #1a1a1a");
+    EXPECT_CONTAINS(file.svg, "fill: #1a1a1a");
+    EXPECT_CONTAINS(file.svg, "prefers-color-scheme: dark");
+    EXPECT_EQ(file.svg.find("var("), std::string::npos) << "only browsers know variables";
     EXPECT_CONTAINS(file.svg, ".mark {");
     EXPECT_EQ(file.svg.find("max-width"), std::string::npos) << "the page's size, not the file's";
   }
