@@ -206,11 +206,11 @@ std::vector<std::string> WordNet::base_forms(const std::string& word, WordClass 
     return out;
   };
   auto exceptions = fields_of(exceptions_[static_cast<size_t>(word_class)].line_of(word));
-  if (!exceptions.empty()) return known(std::move(exceptions));  // its first field is the word itself
+  if (!exceptions.empty()) return known(exceptions);  // its first field is the word itself
   auto forms = detached({word}, word_class);
   auto candidates = forms;
   candidates.insert(candidates.begin(), word);
-  auto found = known(std::move(candidates));
+  auto found = known(candidates);
   while (found.empty() && !forms.empty()) {  // rules apply again while nothing is found: every round shortens
     forms = detached(forms, word_class);
     found = known(forms);

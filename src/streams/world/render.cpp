@@ -153,7 +153,8 @@ double center_x(const Object& o) {
   return (o.place % 3 + 0.5 + o.dx) / 3;
 }
 double center_y(const Object& o) {
-  return (o.place / 3 + 0.5 + o.dy) / 3;
+  const int line = o.place / 3;
+  return (line + 0.5 + o.dy) / 3;
 }
 
 bool touches(const Object& o, int px, int py, int size) {
@@ -274,7 +275,8 @@ Image render(const Scene& scene, Domain domain, int size) {
         sum = {value.r * kFine * kFine, value.g * kFine * kFine, value.b * kFine * kFine};
       }
       for (int s = 0; s < (even ? 0 : kFine * kFine); ++s) {
-        const double x = (px + (s % kFine + 0.5) / kFine) / size, y = (py + (s / kFine + 0.5) / kFine) / size;
+        const int column = s % kFine, line = s / kFine;
+        const double x = (px + (column + 0.5) / kFine) / size, y = (py + (line + 0.5) / kFine) / size;
         Rgb value = background(style, x, y);
         for (const size_t i : near) {
           const auto& o = scene.objects[i];
