@@ -8,7 +8,7 @@ if(ASR_HAVE_DANGLING_REFERENCE)
 endif()
 
 # Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
-# their unnamed namespace, so names in it must be unique in a folder; folders whose files repeat them say ALONE.
+# their unnamed namespace, so names in it must be unique in a folder; tests whose files repeat them say ALONE.
 function(asr_batches target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(ASR_UNITY)
@@ -47,9 +47,8 @@ function(asr_plain_library folder)
 endfunction()
 
 # A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file.
-# INTERNAL: for the program alone, other projects do not see it.
 function(asr_torch_library folder)
-  cmake_parse_arguments(arg "ALONE;INTERNAL" "WITHOUT" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   if(arg_WITHOUT)
     list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/${folder}/${arg_WITHOUT})
@@ -58,10 +57,6 @@ function(asr_torch_library folder)
   add_library(asr_${name} STATIC ${sources})
   asr_use_torch(asr_${name})
   target_link_libraries(asr_${name} PUBLIC ${arg_DEPENDS})
-  if(NOT arg_INTERNAL)
-    asr_offer(${name})
-  endif()
-  if(NOT arg_ALONE)
-    asr_batches(asr_${name})
-  endif()
+  asr_offer(${name})
+  asr_batches(asr_${name})
 endfunction()

@@ -13,7 +13,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct AuditArguments {
   std::vector<std::string> runs;
   int64_t samples = 100000000;
 };
@@ -61,7 +61,7 @@ void print(const Audit& audit) {
   std::cout << (audit.passed() ? "passed: all of it is declared, and no training sample was found\n\n" : "FAILED\n\n");
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const AuditArguments& arguments, const Common& common) {
   nlohmann::json results = nlohmann::json::array();
   std::vector<std::string> failed;
   for (const auto& path : arguments.runs)
@@ -80,7 +80,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_audit_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("audit", "list every byte a method keeps between stages, and check its claim");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<AuditArguments>();
   command->add_option("RUN", arguments->runs, "output folders, or folders of single runs")->required();
   command->add_option("--samples", arguments->samples, "training samples a task to look for (default: all)")
       ->check(CLI::Range(1, 100000000));

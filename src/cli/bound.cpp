@@ -267,7 +267,7 @@ std::vector<std::string> method_folders(const std::string& path) {
   return out;
 }
 
-void run(const std::string& path, const Common& common) {
+void run_bound(const std::string& path, const Common& common) {
   json runs = json::array();
   std::vector<std::string> left_out;
   for (const auto& folder : method_folders(path)) {
@@ -293,7 +293,7 @@ void add_bound_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("bound", "the forgetting theorem on a run: what drift allows, what happened");
   auto path = std::make_shared<std::string>();
   command->add_option("RUN", *path, "a run's folder, or the folder of one of its methods")->required();
-  command->callback([path, &common] { run(*path, common); });
+  command->callback([path, &common] { run_bound(*path, common); });
 }
 
 }  // namespace asr

@@ -14,7 +14,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::vector<std::string> runs;
   std::string format = "text", against, metrics, csv;
 };
@@ -32,7 +32,7 @@ void write_runs(const std::string& path, const RunSet& set) {
   log_info("written: ", path, ", ", merge.rows, " runs (", merge.added, " new, ", merge.replaced, " replaced)");
 }
 
-void compare(const Arguments& arguments, const Common& common) {
+void compare(const CompareArguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
   if (!arguments.metrics.empty()) options.metrics = parse_metric_list(arguments.metrics);
@@ -59,7 +59,7 @@ void compare(const Arguments& arguments, const Common& common) {
 
 void add_compare_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("compare", "tables over runs: means, intervals, differences to a baseline");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
       ->required();
   command->add_option("--format", arguments->format, "text | markdown | latex | csv")

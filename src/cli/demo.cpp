@@ -17,14 +17,14 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct DemoArguments {
   std::string out = "out/demo";
   int64_t seed = 0;
   bool fast = false;
 };
 
 // The stream of configs/world-10.yaml in the small, so that four methods fit into minutes on two cores.
-RunConfig demo_config(const Arguments& arguments) {
+RunConfig demo_config(const DemoArguments& arguments) {
   const auto set = [](const std::string& key, const std::string& value) { return Assignment{key, value, "demo"}; };
   std::vector<Assignment> list = {set("method", "vanilla,ewc,er,asr"),
                                   set("output_dir", arguments.out),
@@ -56,7 +56,7 @@ std::string matrix_text(const std::string& path) {
   return text_table(rows);
 }
 
-void demo(const Arguments& arguments, const Common& common) {
+void demo(const DemoArguments& arguments, const Common& common) {
   RunRequest request{demo_config(arguments), /*resume=*/true, version_info()["version"].get<std::string>()};
   if (!common.json)
     std::cout << "Ten question types, learnt one after the other by a small vision-language model that ships with the\n"
@@ -83,7 +83,7 @@ void demo(const Arguments& arguments, const Common& common) {
 
 void add_demo_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("demo", "the whole program on the built-in world");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DemoArguments>();
   command->add_option("--out", arguments->out, "folder for runs, tables and report; an interrupted demo goes on there")
       ->type_name("DIR")
       ->capture_default_str();

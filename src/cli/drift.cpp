@@ -174,7 +174,7 @@ json compare(const SkillSpectra& a, const SkillSpectra& b, const SkillSpectra& s
   return out;
 }
 
-struct Arguments {
+struct DriftArguments {
   std::string a, b, stored;
   double eta = 1, rho0 = 0.5, floor = -1;
 };
@@ -189,7 +189,7 @@ std::string obstacle(const std::vector<const SpectraFile*>& files, int64_t skill
   return "";
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const DriftArguments& arguments, const Common& common) {
   const auto a = read_spectra(arguments.a, arguments.floor), b = read_spectra(arguments.b, arguments.floor);
   check_comparable(a, b);
   const auto stored = arguments.stored.empty() ? b : read_spectra(arguments.stored, arguments.floor);
@@ -235,7 +235,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_drift_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("drift", "per-skill drift between two memory or analysis files");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DriftArguments>();
   command->add_option("A", arguments->a, "the older file: the law that should have been kept")->required();
   command->add_option("B", arguments->b, "the newer file")->required();
   command->add_option("--stored", arguments->stored, "the stored memory whose error and bound are wanted (default: B)")

@@ -15,7 +15,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct ForwardArguments {
   std::string model, adapter, input, output, attention = "selected", device = "cpu", precision = "auto";
   bool grad = false;
   int64_t generate = 0;
@@ -70,7 +70,7 @@ torch::Tensor rows_of(const PretrainedBackbone& model, const Batch& batch, bool 
   return all ? rows : rows.logical_and(batch.labels.lt(0));
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const ForwardArguments& arguments, const Common& common) {
   auto model = load_pretrained(arguments.model);
   const auto device = device_named(arguments.device);
   model->to(device);
@@ -142,7 +142,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_forward_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("forward", "a Hugging Face checkpoint on given tensors");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ForwardArguments>();
   command->add_option("--model", a->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
   command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter")->type_name("DIR");
   command

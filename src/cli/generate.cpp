@@ -12,7 +12,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   std::string model, adapter, prompt, prompt_ids, device = "cpu";
   std::vector<std::string> images;
   bool raw = false;
@@ -37,14 +37,14 @@ std::vector<int64_t> parse_ids(const std::string& text) {
   return out;
 }
 
-Batch batch_of(const PretrainedBackbone& model, const Arguments& a) {
+Batch batch_of(const PretrainedBackbone& model, const GenerateArguments& a) {
   std::vector<Image8> pictures;
   for (const auto& path : a.images) pictures.push_back(read_image(path));
   if (!a.prompt_ids.empty()) return model.pack_ids(parse_ids(a.prompt_ids), pictures, a.images);
   return model.pack_prompt(a.prompt, pictures, a.images, a.raw);
 }
 
-void run(const Arguments& a, const Common& common) {
+void run(const GenerateArguments& a, const Common& common) {
   check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
   const auto model = load_pretrained(a.model);
   const auto device = device_named(a.device);
@@ -81,7 +81,7 @@ void run(const Arguments& a, const Common& common) {
 
 void add_generate_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("generate", "greedy answer of a Hugging Face checkpoint");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<GenerateArguments>();
   command->add_option("--model", a->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
   command->add_option("--adapter", a->adapter, "folder of a PEFT LoRA adapter, or RUN/adapter")->type_name("DIR");
   command->add_option("--image", a->images, "JPEG or PNG files, in order")->type_name("FILE");

@@ -40,7 +40,7 @@ void print_scores(const ScoreMatrix& matrix, const MatrixScores& s) {
   std::cout << text_table(rows);
 }
 
-void run(const std::string& path, const Common& common) {
+void run_matrix(const std::string& path, const Common& common) {
   std::vector<std::string> warnings;
   check_if_listed(path);
   const auto matrix = parse_score_csv(read_file(path, 64 << 20), path, warnings);
@@ -81,7 +81,7 @@ void add_matrix_command(CLI::App& app, Common& common) {
           "matrix.csv or matrix_novel.csv of a run: header of task names, one row a stage from 0 or 1, empty cells "
           "where unseen; a task without any score is left out")
       ->required();
-  command->callback([path, &common] { run(*path, common); });
+  command->callback([path, &common] { run_matrix(*path, common); });
 }
 
 }  // namespace asr

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using Questions = std::vector<LabelledQuestion>;
 
-struct Arguments {
+struct ParserArguments {
   std::string data = "world", size = "small", split = "val", file, device = "cpu", teacher, taxonomy;
   std::vector<std::string> sets, sources, exclude, files;
   int64_t steps = 0, seed = 1, per_task = 400, templates = 15000, limit = 0;
@@ -49,7 +49,7 @@ Questions stream_questions(const std::string& folder) {
   return out;
 }
 
-Questions source_questions(const Arguments& a, const std::string& source) {
+Questions source_questions(const ParserArguments& a, const std::string& source) {
   std::error_code error;
   if (std::filesystem::is_directory(source, error)) return stream_questions(source);
   if (source == "world") return world::labelled_questions(world::Split::train, a.per_task);
@@ -58,7 +58,7 @@ Questions source_questions(const Arguments& a, const std::string& source) {
 }
 
 // Each text once, without those to be left out, in random order; every twentieth is held out.
-Data data_of_sources(const Arguments& a) {
+Data data_of_sources(const ParserArguments& a) {
   std::unordered_set<std::string> seen;
   for (const auto& path : a.exclude)
     for (const auto& question : read_labelled_questions(path, false)) seen.insert(question_key(question.text));
@@ -74,7 +74,7 @@ Data data_of_sources(const Arguments& a) {
 }
 
 // A file is cut by line number: every tenth question is held out.
-Data training_data(const Arguments& a) {
+Data training_data(const ParserArguments& a) {
   if (!a.sources.empty()) return data_of_sources(a);
   if (a.data == "world")
     return {world::labelled_questions(world::Split::train, a.per_task),
@@ -85,7 +85,7 @@ Data training_data(const Arguments& a) {
   return out;
 }
 
-ParserOptions resolve(const Arguments& a) {
+ParserOptions resolve(const ParserArguments& a) {
   check(a.size == "small" || a.size == "paper", "--size ", printable(a.size), " is unknown; known: small, paper");
   ParserOptions options = a.size == "paper" ? ParserOptions::paper() : ParserOptions{};
   OptionTable table;
@@ -100,7 +100,7 @@ ParserOptions resolve(const Arguments& a) {
   return options;
 }
 
-at::Device device_of(const Arguments& a) {
+at::Device device_of(const ParserArguments& a) {
   const auto device = device_named(a.device);
   allow_fast_products(device);
   return device;
@@ -157,7 +157,7 @@ Questions fresh_questions(const Data& data) {
   return out;
 }
 
-json notes_of(const Arguments& a, const Data& data, const ParserReport& report) {
+json notes_of(const ParserArguments& a, const Data& data, const ParserReport& report) {
   std::vector<std::string> names = a.sources;
   if (names.empty()) names = {a.data == "world" ? "world" : "file"};
   for (auto& name : names) name = name.substr(name.rfind('/') + 1);
@@ -171,7 +171,7 @@ json notes_of(const Arguments& a, const Data& data, const ParserReport& report) 
   return out;
 }
 
-void train(const Arguments& a, const Common& common) {
+void train(const ParserArguments& a, const Common& common) {
   const HearSignals hear("saving, then stopping; once more ends it at once");
   if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   const auto options = resolve(a);
@@ -241,7 +241,7 @@ json evaluate_one(const std::string& file, const Questions& questions, ParserRep
   return result;
 }
 
-void evaluate(const Arguments& a, const Common& common) {
+void evaluate(const ParserArguments& a, const Common& common) {
   if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   const auto split = split_named(a.split);
   const auto questions = a.data == "world" ? world::labelled_questions(split, std::max<int64_t>(1, a.per_task / 4))
@@ -269,7 +269,7 @@ std::string option_help() {
   return "Options for --set, with the defaults of --size small:\n" + table.help();
 }
 
-void add_data_options(CLI::App& command, Arguments& a) {
+void add_data_options(CLI::App& command, ParserArguments& a) {
   command
       .add_option("--data", a.data,
                   "world, or a file of questions with skills: JSON lines, or .tsv of skill and question")
@@ -281,7 +281,7 @@ void add_data_options(CLI::App& command, Arguments& a) {
       ->type_name("FILE");
 }
 
-void add_source_options(CLI::App& command, Arguments& a) {
+void add_source_options(CLI::App& command, ParserArguments& a) {
   command
       .add_option("--source", a.sources,
                   "instead of --data, any number of: the folder of a stream (its training questions), a questions file "
@@ -304,7 +304,7 @@ void add_source_options(CLI::App& command, Arguments& a) {
       ->type_name("FILE");
 }
 
-void add_train_options(CLI::App& command, Arguments& a) {
+void add_train_options(CLI::App& command, ParserArguments& a) {
   add_data_options(command, a);
   add_source_options(command, a);
   command.add_option("--size", a.size, "small | paper (4 layers, 8 heads, width 512; 10 epochs at 1e-4)")
@@ -329,7 +329,7 @@ void add_train_options(CLI::App& command, Arguments& a) {
 void add_parser_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("parser", "the classifier of questions into skills");
   command->require_subcommand(1);
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ParserArguments>();
   auto* train_command =
       command->add_subcommand("train", "train a parser and fit its temperature on held-out questions");
   add_train_options(*train_command, *a);

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct PreprocessArguments {
   std::string model, output;
   std::vector<std::string> images;
 };
@@ -30,13 +30,13 @@ void write_result(const std::string& path, const ProcessedImages& processed) {
   write_safetensors(path, tensors, {});
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
+std::string sizes_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> parts;
   for (int64_t size : shape) parts.push_back(std::to_string(size));
   return "[" + join(parts, ", ") + "]";
 }
 
-void print_result(const Arguments& arguments, const ProcessedImages& processed, const Common& common) {
+void print_result(const PreprocessArguments& arguments, const ProcessedImages& processed, const Common& common) {
   if (common.json) {
     json result = {{"images", arguments.images.size()}, {"output", arguments.output}};
     result["shapes"]["pixel_values"] = processed.shape;
@@ -47,13 +47,13 @@ void print_result(const Arguments& arguments, const ProcessedImages& processed, 
     return print_json(result);
   }
   std::cout << arguments.images.size() << (arguments.images.size() == 1 ? " image" : " images") << " to "
-            << arguments.output << ": pixel_values " << shape_text(processed.shape);
+            << arguments.output << ": pixel_values " << sizes_text(processed.shape);
   if (!processed.layout_name.empty())
-    std::cout << ", " << processed.layout_name << " " << shape_text(processed.layout_shape);
+    std::cout << ", " << processed.layout_name << " " << sizes_text(processed.layout_shape);
   std::cout << "\n";
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const PreprocessArguments& arguments, const Common& common) {
   const auto processor = load_image_processor(arguments.model);
   ProcessedImages processed;
   for (const std::string& path : arguments.images) processor->append(read_image(path), path, processed);
@@ -65,7 +65,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_preprocess_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("preprocess", "images as a model's vision tower reads them");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PreprocessArguments>();
   command->add_option("--model", arguments->model, "folder of a Hugging Face checkpoint")->required()->type_name("DIR");
   command->add_option("IMAGE", arguments->images, "JPEG or PNG files")->required();
   command->add_option("-o,--output", arguments->output, "result file: pixel_values, image_grid_thw or num_patches")

@@ -14,7 +14,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> runs;
   std::string output, figures, against;
 };
@@ -26,7 +26,7 @@ size_t write_figures(const std::string& folder, const Comparison& comparison) {
   return files.size();
 }
 
-void report(const Arguments& arguments, const Common& common) {
+void report(const ReportArguments& arguments, const Common& common) {
   const auto set = load_runs(arguments.runs);
   check(!arguments.output.empty() || !set.out.empty(),
         "several folders, or a method folder, were named; say where the ", "report goes with -o FILE.html");
@@ -54,7 +54,7 @@ void report(const Arguments& arguments, const Common& common) {
 
 void add_report_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("report", "one HTML file over runs: tables, score matrices, curves, attention");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
       ->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")

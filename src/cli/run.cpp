@@ -22,7 +22,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct RunArguments {
   std::vector<std::string> configs, sets;
   bool resume = false;
   int64_t processes = 1, connect_timeout = Place().connect_timeout, peer_timeout = Place().peer_timeout;
@@ -33,7 +33,7 @@ struct Together {
   std::optional<Place> place = place_from_environment();
   std::unique_ptr<Team> team;
 
-  void join(const Arguments& arguments, const RunOptions& run, RunRequest& request) {
+  void join(const RunArguments& arguments, const RunOptions& run, RunRequest& request) {
     if (!place) return;
     place->connect_timeout = arguments.connect_timeout;
     place->peer_timeout = arguments.peer_timeout;
@@ -69,7 +69,7 @@ void show_results(const std::vector<std::string>& folders, const std::string& ou
             << "/report.html; asr compare " << out << " shows more\n";
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const RunArguments& arguments, const Common& common) {
   std::vector<Assignment> assignments;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) assignments.push_back(std::move(a));
@@ -95,7 +95,7 @@ void run(const Arguments& arguments, const Common& common) {
 void add_run_command(CLI::App& app, Common& common) {
   auto* command =
       app.add_subcommand("run", "train a stream with one or several methods, and evaluate after every stage");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunArguments>();
   command->add_option("CONFIG", arguments->configs, "YAML files of options; later ones override")->required();
   command->add_option("--set", arguments->sets, "one option, after all files, e.g. --set learning_rate=1e-4")
       ->type_name("KEY=VALUE")

@@ -12,13 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ScoreArguments {
   std::string metric, predictions, references;
   bool per_sample = false;
 };
 
 // Components stand at the top level, where other programs look for them, beside the score.
-json result_json(const Arguments& arguments, const std::vector<Answered>& samples, const MetricResult& result) {
+json result_json(const ScoreArguments& arguments, const std::vector<Answered>& samples, const MetricResult& result) {
   json out = json::object();
   for (const auto& [name, value] : result.components) out[name] = finite_or_null(value);
   out["components"] = out;
@@ -33,7 +33,7 @@ json result_json(const Arguments& arguments, const std::vector<Answered>& sample
   return out;
 }
 
-void print_result(const Arguments& arguments, const std::vector<Answered>& samples, const MetricResult& result) {
+void print_result(const ScoreArguments& arguments, const std::vector<Answered>& samples, const MetricResult& result) {
   std::cout << arguments.metric << " " << number(result.score, 2) << " over " << samples.size()
             << (samples.size() == 1 ? " sample\n" : " samples\n");
   std::vector<std::vector<std::string>> rows;
@@ -44,7 +44,7 @@ void print_result(const Arguments& arguments, const std::vector<Answered>& sampl
     std::cout << printable(samples[i].id) << "\t" << number(result.per_sample[i]) << "\n";
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const ScoreArguments& arguments, const Common& common) {
   const auto names = metric_names();
   check(std::count(names.begin(), names.end(), arguments.metric) > 0, "unknown metric '", printable(arguments.metric),
         "'", did_you_mean(arguments.metric, names));  // before the files are read
@@ -60,7 +60,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_score_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("score", "a metric over predictions and references");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ScoreArguments>();
   command->add_option("--metric", arguments->metric, "one of: " + join(metric_names(), ", "))
       ->required()
       ->type_name("NAME");

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct SkillsArguments {
   std::vector<std::string> texts;
   std::string parser, taxonomy, lexicon = "auto", tokenizer;
 };
@@ -32,7 +32,7 @@ LexiconChoice lexicon_named(const std::string& name) {
   fail("--lexicon ", printable(name), " is unknown; known: auto, wordnet, lists");
 }
 
-std::vector<std::string> questions_of(const Arguments& a) {
+std::vector<std::string> questions_of(const SkillsArguments& a) {
   if (!a.texts.empty()) return a.texts;
   std::vector<std::string> out;
   for (std::string line; std::getline(std::cin, line);) {
@@ -115,7 +115,7 @@ void print_tokens(const json& tokens) {
   std::cout << "  tokens: " << join(parts, "|") << "\n";
 }
 
-void show(const Arguments& a, const Common& common) {
+void show(const SkillsArguments& a, const Common& common) {
   if (!a.taxonomy.empty()) use_taxonomy(read_taxonomy(a.taxonomy));
   use_lexicon(lexicon_named(a.lexicon));
   const bool rules = a.parser == "rules";
@@ -143,7 +143,7 @@ void show(const Arguments& a, const Common& common) {
 
 void add_skills_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("skills", "the posterior over skills and the functional words of questions");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<SkillsArguments>();
   command->add_option("TEXT", a->texts, "questions; lines of stdin if none is given");
   command->add_option("--parser", a->parser, "parser file, or `rules` (default: the asset parser-small.safetensors)")
       ->type_name("FILE");

@@ -17,7 +17,7 @@
 namespace asr {
 namespace {
 
-struct Arguments {
+struct SpectrumArguments {
   std::string input, output, memory;
   OptionFlags options;
   Implementation implementation = Implementation::automatic;
@@ -41,7 +41,7 @@ torch::Tensor read_attention(const Safetensors& file) {
   return attention.scalar_type() == at::kDouble ? attention : attention.to(at::kFloat);
 }
 
-void read_prototypes(const Safetensors& file, const Arguments& arguments, const Options& options, Input& in) {
+void read_prototypes(const Safetensors& file, const SpectrumArguments& arguments, const Options& options, Input& in) {
   bool inside = false;
   for (const auto& tensor : file.tensors) inside = inside || tensor.name.rfind("memory.", 0) == 0;
   if (file.find("posterior")) {
@@ -82,7 +82,7 @@ void read_geometry(const Safetensors& file, Input& in) {
   }
 }
 
-Input read_input(const Arguments& arguments, const Options& options) {
+Input read_input(const SpectrumArguments& arguments, const Options& options) {
   const auto file = read_safetensors(arguments.input);
   const auto device = device_named(arguments.device);
   Input in;
@@ -148,7 +148,7 @@ torch::Tensor add_geometry(const Input& in, NamedTensors& out) {
   return loss.detach();
 }
 
-void run(Arguments& arguments, const Common& common) {
+void run(SpectrumArguments& arguments, const Common& common) {
   Options options = arguments.options.resolve();
   const Input in = read_input(arguments, options);
   const auto& shape = in.attention;
@@ -197,7 +197,7 @@ void run(Arguments& arguments, const Common& common) {
 
 void add_spectrum_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("spectrum", "descriptors, losses and gradients of attention maps in a file");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SpectrumArguments>();
   command
       ->add_option("IN", arguments->input,
                    "attention, functional, valid; for the loss posterior and memory.*; geo.* for the geometry loss")

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct TokenizeArguments {
   std::string model;
   bool decode = false;
 };
@@ -43,7 +43,7 @@ void print_ids(const std::vector<Token>& tokens) {
   std::cout << "\n";
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const TokenizeArguments& arguments, const Common& common) {
   const auto tokenizer = load_tokenizer(arguments.model);
   json lines = json::array();
   std::string line;
@@ -70,7 +70,7 @@ void run(const Arguments& arguments, const Common& common) {
 void add_tokenize_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand(
       "tokenize", "lines of text on standard input to lines of token ids; \\n and \\\\ mean newline and backslash");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TokenizeArguments>();
   command
       ->add_option("--model", arguments->model,
                    "folder with tokenizer.json, tokenizer.model or vocab.json and merges.txt")

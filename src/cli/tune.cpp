@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct TuneArguments {
   std::vector<std::string> configs, sets, grids;
   std::string metric = "AP", out;
   bool resume = false;
@@ -112,7 +112,7 @@ struct Point {
 };
 
 // All points resolved before any training, so that a typing error costs nothing.
-std::vector<Point> make_points(const Arguments& arguments, const std::vector<Assignment>& base,
+std::vector<Point> make_points(const TuneArguments& arguments, const std::vector<Assignment>& base,
                                const std::vector<Axis>& axes, const std::string& root) {
   std::vector<Point> out;
   std::set<std::string> names;
@@ -206,7 +206,7 @@ void train_points(std::vector<Point>& points, const std::string& metric, bool lo
   }
 }
 
-void run(const Arguments& arguments, const Common& common) {
+void run(const TuneArguments& arguments, const Common& common) {
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) base.push_back(std::move(a));
@@ -245,7 +245,7 @@ void run(const Arguments& arguments, const Common& common) {
 
 void add_tune_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("tune", "choose settings by a grid on a split that is never reported");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<TuneArguments>();
   command->add_option("CONFIG", a->configs, "YAML files of options, as for 'asr run'")->required();
   command->add_option("--grid", a->grids, "values to try, e.g. --grid ewc.lambda=[100,1000]; several make a product")
       ->required()

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using namespace world;
 
-struct Arguments {
+struct WorldArguments {
   std::string stream = "world-10", folder;
   int train = 200, val = 100, test = 0, tune = 0, size = 64;
 };
@@ -31,7 +31,7 @@ const char* answer_type(const std::string& answer) {
 // One task and split in all formats; ids count up over the whole export.
 class Exporter {
  public:
-  Exporter(const world::Stream& stream, const Arguments& arguments, Progress& progress)
+  Exporter(const world::Stream& stream, const WorldArguments& arguments, Progress& progress)
       : stream_(stream), arguments_(arguments), progress_(progress) {
     make_folders(arguments.folder + "/images");
   }
@@ -41,7 +41,7 @@ class Exporter {
   }
 
   int64_t write(size_t task, Split split, int count, bool novel) {
-    const Task& spec = stream_.tasks[task];
+    const world::Task& spec = stream_.tasks[task];
     json questions = json::array(), annotations = json::array(), conversations = json::array();
     std::string rows;
     for (int i = 0; i < count; ++i) {
@@ -90,12 +90,12 @@ class Exporter {
   }
 
   const world::Stream& stream_;
-  const Arguments& arguments_;
+  const WorldArguments& arguments_;
   Progress& progress_;
   int64_t next_id_ = 0;
 };
 
-void export_world(const Arguments& arguments, const Common& common) {
+void export_world(const WorldArguments& arguments, const Common& common) {
   const world::Stream& chosen = world::stream(arguments.stream);
   const int counts[kSplits] = {arguments.train, arguments.val, arguments.test, arguments.tune};
   int64_t total = 0;
@@ -151,7 +151,7 @@ void list_streams(const Common& common) {
 void add_world_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("world", "the built-in procedural world of images and questions");
   command->require_subcommand(1);
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WorldArguments>();
   auto* write =
       command->add_subcommand("export", "write a stream as VQA JSON, LLaVA conversations, JSON lines and PNG images");
   write
