@@ -19,7 +19,8 @@ namespace asr {
 struct Batch {
   torch::Tensor pixels;          // [B, 3, H, W] in 0..1, or what the model's image processor gives; not read where
                                  // `features` is given
-  torch::Tensor features;        // what encode_images made of them, or undefined
+  torch::Tensor features;        // what encode_images made of them, or undefined; not read where experts of the
+                                 // tower take part
   torch::Tensor ids, mask;       // [B, T] int64, bool
   torch::Tensor labels;          // [B, T] int64: the token that must come at this position, or -1
   torch::Tensor question;        // [B, T] bool: question tokens, neither special nor answer
@@ -83,7 +84,8 @@ class Backbone {
   virtual void to(at::Device device) = 0;
   virtual void configure(const BackboneOptions& options) = 0;
 
-  // The part of the vision path that no adapter changes; computed once a sample and kept while its stage lasts.
+  // The vision tower without adapters; computed once a sample and kept while its stage lasts, unless the tower is
+  // adapted itself.
   virtual torch::Tensor encode_images(const torch::Tensor& pixels) const = 0;
   // Where image_size() is 0: text and pictures of some samples as a batch on the CPU. May be called from any thread.
   virtual Batch pack(const std::vector<PackItem>& items) const;
@@ -99,6 +101,7 @@ class Backbone {
   std::vector<AdapterSite> sites() { return default_sites(all_sites()); }
   // Every linear that a loaded adapter may change, and the name used here for one that older files spell otherwise.
   std::vector<AdapterSite> adaptable() { return all_sites(); }
+  virtual bool vision_adapted() const = 0;  // whether a linear of the vision tower carries an expert
   virtual std::string current_name(const std::string& module) const { return module; }
   virtual torch::Tensor token_embedding() const = 0;  // [vocabulary, width]
 };

@@ -37,6 +37,8 @@ class InstructBlip final : public PretrainedBackbone {
 
   int64_t layers() const override { return qformer_.cross_attentions(); }
 
+  bool vision_adapted() const override { return vision_.adapted(); }
+
  protected:
   std::string text_prefix() const override { return "language_model.model."; }
   bool taps_vision_path() const override { return true; }
@@ -51,7 +53,7 @@ class InstructBlip final : public PretrainedBackbone {
     check(batch.instruction.defined(), "InstructBLIP needs the question as its Q-Former reads it (qformer_input_ids)");
     torch::Tensor seen;
     {
-      at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
+      const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
       seen = vision_(batch.pixels.to(compute_type()), pass);
     }
     const int64_t B = seen.size(0), queries = qformer_.queries, patches = seen.size(1) - 1;

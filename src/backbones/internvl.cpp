@@ -59,11 +59,13 @@ class InternVl final : public PretrainedBackbone {
              {place + "v_proj", c.head()}}};
   }
 
+  bool vision_adapted() const override { return vision_.adapted(); }
+
  protected:
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
     torch::Tensor seen;
     {
-      at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
+      const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
       seen = vision_(batch.pixels.to(compute_type()), pass);
     }
     if (transposed_) {

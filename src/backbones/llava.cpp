@@ -39,6 +39,8 @@ class Llava final : public PretrainedBackbone {
     prompt_.answer_before = " ", prompt_.answer_after = "</s>";
   }
 
+  bool vision_adapted() const override { return vision_.adapted(); }
+
  protected:
   // vicuna_v1 of LLaVA's own code, which CoIN, SEFE and HiDe-LLaVA train and answer with.
   PromptTemplate instruction_prompt() const override {
@@ -52,7 +54,7 @@ class Llava final : public PretrainedBackbone {
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
     torch::Tensor seen;
     {
-      at::NoGradGuard no_grad;  // the tower is frozen and carries no adapter
+      const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
       seen = vision_(batch.pixels.to(compute_type()), pass);
     }
     return second_(activate(activation_, first_(seen, pass)), pass).flatten(0, 1);

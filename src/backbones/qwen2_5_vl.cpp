@@ -35,6 +35,8 @@ class Qwen25Vl final : public PretrainedBackbone {
     prompt_.after = "<|im_end|>\n<|im_start|>assistant\n", prompt_.answer_after = "<|im_end|>";
   }
 
+  bool vision_adapted() const override { return vision_.adapted(); }
+
  protected:
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
     check(batch.image_grid.defined(), "pictures for Qwen2.5-VL need image_grid_thw");

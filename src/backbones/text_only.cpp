@@ -16,6 +16,8 @@ class TextOnly final : public PretrainedBackbone {
     prompt_.answer_after = folder.type == "llama" ? "</s>" : "<|endoftext|>";
   }
 
+  bool vision_adapted() const override { return false; }
+
  protected:
   std::string text_prefix() const override { return "model."; }
 };

@@ -222,14 +222,22 @@ std::vector<AdapterSite> TinyBackbone::all_sites() {
   return out;
 }
 
-torch::Tensor TinyBackbone::encode_images(const torch::Tensor& pixels) const {
+torch::Tensor TinyBackbone::see(const torch::Tensor& pixels, const Pass& pass) const {
   check(pixels.size(2) == config_.vision.image && pixels.size(3) == config_.vision.image, "images are ", pixels.size(2),
         "x", pixels.size(3), " but the backbone takes ", config_.vision.image);
-  return vision_((pixels - 0.5) * 4, Pass{0, nullptr});  // [B, V, width]; pixels about 0, spread about 1
+  return vision_((pixels - 0.5) * 4, pass);  // [B, V, width]; pixels about 0, spread about 1
+}
+
+torch::Tensor TinyBackbone::encode_images(const torch::Tensor& pixels) const {
+  return see(pixels, Pass{0, nullptr});
 }
 
 torch::Tensor TinyBackbone::visual_tokens(const Batch& batch, const Pass& pass) const {
-  const auto seen = batch.features.defined() ? batch.features : encode_images(batch.pixels);
+  const bool adapted = pass.experts != 0 && vision_adapted();
+  check(!adapted || batch.pixels.defined(), "the vision tower is adapted, so that the batch needs its pixels");
+  const auto seen = adapted                    ? see(batch.pixels, pass)
+                    : batch.features.defined() ? batch.features
+                                               : encode_images(batch.pixels);
   return projector_out_(at::gelu(projector_in_(seen, pass)), pass);  // [B, V, width]
 }
 

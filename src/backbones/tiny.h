@@ -37,6 +37,7 @@ class TinyBackbone final : public Backbone {
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
   std::vector<AdapterSite> all_sites() override;
   torch::Tensor token_embedding() const override { return embedding_; }
+  bool vision_adapted() const override { return vision_.adapted(); }
   NamedParameters named_weights() const;  // the base, without experts
   void configure(const BackboneOptions& options) override;
 
@@ -52,6 +53,7 @@ class TinyBackbone final : public Backbone {
   torch::Tensor embedding_;  // [vocabulary, width]
   Decoder decoder_;
 
+  torch::Tensor see(const torch::Tensor& pixels, const Pass& pass) const;
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass) const;
   template <class Visit>
   static void visit(TinyBackbone& model, const Visit& visit);  // every weight with its name and shape, once

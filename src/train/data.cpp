@@ -92,12 +92,13 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
     set.prompt = stream_.tasks()[task].prompt;
     set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
     report_coverage(set, model_, stream_.tasks()[task].name, split == DataSplit::train ? "train" : "val");
-    if (packed)
-      set.posterior = question_posteriors(set.texts, analyser_, &team_).to(model_.device());
-    else
-      cache_features(set, model_, team_);
+    if (packed) set.posterior = question_posteriors(set.texts, analyser_, &team_).to(model_.device());
     place = sets_.emplace(key, std::move(set)).first;
   }
+  if (model_.image_size() > 0 && model_.vision_adapted())
+    place->second.features = torch::Tensor();  // each step sees the pictures otherwise
+  else if (model_.image_size() > 0 && !place->second.features.defined())
+    cache_features(place->second, model_, team_);
   if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_, team_);
   return place->second;
 }
