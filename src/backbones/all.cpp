@@ -47,8 +47,8 @@ Batch Backbone::pack(const std::vector<PackItem>&) const {
 
 Batch to_device(const Batch& batch, at::Device device) {
   Batch out = batch;
-  for (auto* t : {&out.pixels, &out.features, &out.ids, &out.mask, &out.labels, &out.question, &out.functional,
-                  &out.instruction, &out.instruction_mask})
+  for (auto* t : {&out.pixels, &out.features, &out.inserted, &out.ids, &out.mask, &out.labels, &out.question,
+                  &out.functional, &out.instruction, &out.instruction_mask})
     if (t->defined()) *t = t->to(device);
   return out;
 }

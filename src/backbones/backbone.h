@@ -29,27 +29,49 @@ struct Batch {
   torch::Tensor image_grid;                     // [images, 3] time, height and width in patches
   torch::Tensor tile_grid;                      // [images, 2] rows and columns of tiles
   torch::Tensor instruction, instruction_mask;  // [B, Ti]: the question as a Q-Former reads it
+  torch::Tensor inserted;    // [B, n, width]: vectors that stand in the sequence after the visual tokens; or undefined
   torch::Tensor functional;  // [B, T] bool: question tokens that ask; made by packing, not read by models; or undefined
   int64_t size() const { return ids.size(0); }
 };
 
-// What a forward pass should return beyond the loss; nothing else is computed.
+enum class TapRows { question, answer, text };  // whose attention is tapped; text: both
+enum class TapColumns {
+  visual,  // attention to visual tokens, as maps
+  all      // to every position of the language model's sequence up to the row's own
+};
+
+// What a forward pass should return beyond the loss; nothing else is computed. A batch without pictures is a pass over
+// the text alone: nothing is seen, and image statistics are zeros or undefined.
 struct Want {
   int64_t tap_layers = 0;  // attention of this many last fusion layers; 0 for none
-  bool pooled = false;     // image and text embeddings
-  bool logits = false;     // at answer positions
-  bool state = false;      // the state that predicts the first answer token, for a closed answer head
+  TapRows tap_rows = TapRows::question;
+  TapColumns tap_columns = TapColumns::visual;
+  bool pooled = false;      // image and text embeddings
+  bool states = false;      // those, and the largest entries beside the means
+  bool early = false;       // statistics from before the language model, which is not run for them
+  bool logits = false;      // at answer positions
+  bool all_logits = false;  // at every position of the text
+  bool state = false;       // the state that predicts the first answer token, for a closed answer head
   bool loss = true;
 };
 
 struct Output {
-  torch::Tensor loss;         // scalar, the mean over answer tokens
-  torch::Tensor logits;       // [answer tokens of the batch, vocabulary]
-  torch::Tensor attention;    // [B, L, heads, Tq, grid, grid]; rows are question tokens, padded with zeros
+  torch::Tensor loss;        // scalar, the mean over answer tokens
+  torch::Tensor logits;      // [answer tokens of the batch, vocabulary]
+  torch::Tensor all_logits;  // [B, T, vocabulary]
+  // [B, L, heads, Tq, grid, grid]; rows are tokens of the text, padded with zeros. Of all columns [B, L, heads, Tq, S]:
+  // S counts the language model's sequence (built-in: visual tokens, inserted vectors, text; else the text with its
+  // image tokens and, after them, inserted vectors), and rows sum to 1.
+  torch::Tensor attention;
   torch::Tensor rows;         // [B, Tq] positions in the text, -1 for padding
   torch::Tensor row_weights;  // [B, Tq] where the rows are no text (a Q-Former's queries); else undefined
   torch::Tensor image, text;  // [B, width]: mean hidden state over visual and over question positions
-  torch::Tensor state;        // [B, width]
+  torch::Tensor image_max, text_max;
+  torch::Tensor state;  // [B, width]
+  // Early: means of what enters the language model, [B, width], and of the vision tower's last states of each sample's
+  // last picture (of several tiles, the last, which is the thumbnail): class token (the first patch where there is
+  // none), largest entries and mean over patches. [B, tower width]
+  torch::Tensor image_input, text_input, tower_first, tower_max, tower_mean;
 };
 
 // A question with its pictures, on the way into a batch.
@@ -68,6 +90,7 @@ struct BackboneOptions {
   bool recompute = false;              // gradient checkpointing
   bool text_weighted_queries = false;  // a Q-Former's queries weighted by the question's attention to them
   std::string recipe = "native";       // or asr-paper: the paper's prompt, text budget and image limit
+  bool ended_rows_leave = true;        // the batch while answers are generated; false: for comparison
 };
 
 class Backbone {
@@ -90,6 +113,8 @@ class Backbone {
   // Where image_size() is 0: text and pictures of some samples as a batch on the CPU. May be called from any thread.
   virtual Batch pack(const std::vector<PackItem>& items) const;
   virtual Output forward(const Batch& batch, const Pass& pass, const Want& want) const = 0;
+  // The same questions with nothing to look at; what a chat template puts around pictures stays.
+  virtual Batch without_pictures(const Batch& batch) const = 0;
   // Greedy continuation of each question by at most `limit` tokens; with a key-value cache.
   virtual std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const = 0;
 

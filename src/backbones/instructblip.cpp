@@ -49,13 +49,19 @@ class InstructBlip final : public PretrainedBackbone {
     return out;
   }
 
-  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap* tap) const override {
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
+    const auto pass = picture_pass(batch, whole, qformer_.queries);
     check(batch.instruction.defined(), "InstructBLIP needs the question as its Q-Former reads it (qformer_input_ids)");
     torch::Tensor seen;
     {
       const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
       seen = vision_(batch.pixels.to(compute_type()), pass);
     }
+    if (look && look->states) {
+      const std::vector<int64_t> tokens(static_cast<size_t>(seen.size(0)), qformer_.queries);
+      look->tower = tower_states(seen, /*class_token=*/true, picture_samples(batch, tokens), batch.size());
+    }
+    auto* tap = look && !look->tap.layers.empty() ? &look->tap : nullptr;
     const int64_t B = seen.size(0), queries = qformer_.queries, patches = seen.size(1) - 1;
     const auto index = batch.instruction.options();
     TapRequest cross, self;

@@ -62,11 +62,16 @@ class InternVl final : public PretrainedBackbone {
   bool vision_adapted() const override { return vision_.adapted(); }
 
  protected:
-  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
-    torch::Tensor seen;
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
+    const auto pass = picture_pass(batch, whole, tile_tokens());
+    torch::Tensor seen, states;
     {
       const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
-      seen = vision_(batch.pixels.to(compute_type()), pass);
+      seen = vision_(batch.pixels.to(compute_type()), pass, &states);
+    }
+    if (look && look->states) {
+      const std::vector<int64_t> tokens(static_cast<size_t>(seen.size(0)), tile_tokens());
+      look->tower = tower_states(states, /*class_token=*/true, picture_samples(batch, tokens), batch.size());
     }
     if (transposed_) {
       const int64_t rows = batch.pixels.size(2) / vision_.shape.patch[0] / vision_.fold;

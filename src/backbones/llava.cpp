@@ -51,11 +51,16 @@ class Llava final : public PretrainedBackbone {
     return out;
   }
 
-  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
-    torch::Tensor seen;
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
+    const auto pass = picture_pass(batch, whole, vision_.tokens());
+    torch::Tensor seen, states;
     {
       const at::AutoGradMode record(at::GradMode::is_enabled() && vision_.adapted());  // the tower itself is frozen
-      seen = vision_(batch.pixels.to(compute_type()), pass);
+      seen = vision_(batch.pixels.to(compute_type()), pass, &states);
+    }
+    if (look && look->states) {
+      const std::vector<int64_t> tokens(static_cast<size_t>(seen.size(0)), vision_.tokens());
+      look->tower = tower_states(states, /*class_token=*/true, picture_samples(batch, tokens), batch.size());
     }
     return second_(activate(activation_, first_(seen, pass)), pass).flatten(0, 1);
   }

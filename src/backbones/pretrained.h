@@ -16,6 +16,8 @@
 
 namespace asr {
 
+struct Room;
+
 class PretrainedBackbone : public Backbone {
  public:
   // `renames`: from the names of older checkpoints to those of the model's parts today (see Weights).
@@ -34,6 +36,7 @@ class PretrainedBackbone : public Backbone {
   torch::Tensor encode_images(const torch::Tensor& pixels) const override;
   Batch pack(const std::vector<PackItem>& items) const override;
   Output forward(const Batch& batch, const Pass& pass, const Want& want) const override;
+  Batch without_pictures(const Batch& batch) const override;
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
   std::vector<AdapterSite> all_sites() override;
   std::string current_name(const std::string& module) const override;
@@ -75,13 +78,28 @@ class PretrainedBackbone : public Backbone {
  protected:
   // What a vision path may be asked to tap; only those with attention of their own to the picture look at it.
   struct VisualTap {
-    std::vector<int64_t> layers;
+    std::vector<int64_t> layers;  // none: nothing is tapped
     TapResult result;
     torch::Tensor rows, columns;
     torch::Tensor weights;  // of the rows
   };
-  // [visual tokens of the batch, width], in the order of its image tokens.
-  virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap* tap) const;
+  struct TowerStates {
+    torch::Tensor first, max, mean;  // [B, tower width], see Output; zeros where a sample has no picture
+  };
+  struct VisualLook {
+    VisualTap tap;
+    bool states = false;  // `tower` is wanted
+    TowerStates tower;
+  };
+  // [visual tokens of the batch, width], in the order of its image tokens. `look` may be null.
+  virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualLook* look) const;
+  // The sample of each picture (or tile), from the visual tokens that each gives.
+  std::vector<int64_t> picture_samples(const Batch& batch, const std::vector<int64_t>& tokens) const;
+  // The pass of a vision path whose rows are pictures (or tiles) of `tokens` visual tokens each.
+  Pass picture_pass(const Batch& batch, const Pass& pass, int64_t tokens) const;
+  // Of states [pictures, tokens, width], the class token first where there is one; `samples` as above.
+  TowerStates tower_states(const torch::Tensor& states, bool class_token, const std::vector<int64_t>& samples,
+                           int64_t batch) const;
   virtual torch::Tensor positions(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask) const;
   // Where the visual tokens of each sample lie; by default picture after picture, as picture_cells says.
   virtual std::vector<SampleCells> cells(const Batch& batch, const torch::Tensor& columns) const;
@@ -119,8 +137,19 @@ class PretrainedBackbone : public Backbone {
   struct Inputs {
     torch::Tensor x, features, positions;
   };
-  Inputs inputs(const Batch& batch, const torch::Tensor& ids, const torch::Tensor& mask, const Pass& pass,
-                VisualTap* tap) const;
+  struct TextColumns {
+    torch::Tensor ids, mask, inserted;  // [B, T]; the last may be undefined
+  };
+  Inputs inputs(const Batch& batch, const TextColumns& text, const Pass& pass, VisualLook* look) const;
+  int64_t filler() const;
+  bool taps_vision_path(const Want& want) const;
+  void check_tap(const Batch& batch, const Want& want) const;
+  TapRequest text_tap(const Batch& batch, const Want& want, const torch::Tensor& images) const;
+  void early_output(const Batch& batch, const torch::Tensor& images, const Inputs& in, const VisualLook& look,
+                    Output& out) const;
+  void pooled_output(const Batch& batch, const Want& want, const torch::Tensor& images, const torch::Tensor& state,
+                     Output& out) const;
+  void text_output(const Room& room, const Want& want, const torch::Tensor& hidden, Output& out) const;
   PromptTemplate prompt_for(const PackItem& item) const;
   int64_t process(const Image8& image, const std::string& id, ProcessedImages& out) const;  // its visual tokens
   void attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,

@@ -2,6 +2,7 @@
 // is. Attention lies on the merged grid.
 #include <array>
 
+#include "backbones/pass_parts.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "nn/model_config.h"
@@ -38,9 +39,50 @@ class Qwen25Vl final : public PretrainedBackbone {
   bool vision_adapted() const override { return vision_.adapted(); }
 
  protected:
-  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualTap*) const override {
+  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualLook* look) const override {
     check(batch.image_grid.defined(), "pictures for Qwen2.5-VL need image_grid_thw");
-    return vision_(batch.pixels.to(compute_type()), batch.image_grid, pass);
+    torch::Tensor states;
+    const auto own = vision_pass(pass, pass.given ? patch_samples(batch) : torch::Tensor());
+    const auto out = vision_(batch.pixels.to(compute_type()), batch.image_grid, own, &states);
+    if (look && look->states) look->tower = last_picture_states(batch, states);
+    return out;
+  }
+
+  std::vector<int64_t> picture_tokens(const Batch& batch) const {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < batch.image_grid.size(0); ++i) {
+      const auto [frames, rows, across] = merged_grid(batch, i);
+      out.push_back(frames * rows * across);
+    }
+    return out;
+  }
+
+  // Whose each patch is; patches of all samples lie below one another.
+  torch::Tensor patch_samples(const Batch& batch) const {
+    const auto tokens = picture_tokens(batch);
+    const auto counts = torch::tensor(tokens, at::kLong) * (merge() * merge());
+    const auto samples = torch::tensor(picture_samples(batch, tokens), at::kLong);
+    return samples.repeat_interleave(counts).to(batch.pixels.device());
+  }
+
+  // Pictures differ in size, so that each sample's last one is read by itself.
+  TowerStates last_picture_states(const Batch& batch, const torch::Tensor& states) const {
+    const auto tokens = picture_tokens(batch);
+    const auto samples = picture_samples(batch, tokens);
+    std::vector<torch::Tensor> first(static_cast<size_t>(batch.size()),
+                                     torch::zeros({states.size(1)}, states.options().dtype(at::kFloat)));
+    auto largest = first, mean = first;
+    int64_t begin = 0;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const int64_t patches = tokens[i] * merge() * merge();
+      const auto own = states.narrow(0, begin, patches).to(at::kFloat);
+      const auto sample = static_cast<size_t>(samples[i]);
+      first[sample] = own[0];
+      largest[sample] = own.amax(0);
+      mean[sample] = own.mean(0);
+      begin += patches;
+    }
+    return {at::stack(first), at::stack(largest), at::stack(mean)};
   }
 
   int64_t merge() const { return vision_.config.merge; }

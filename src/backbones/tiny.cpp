@@ -3,11 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "backbones/rows.h"
 #include "base/error.h"
 #include "io/safetensors_metadata.h"
-#include "ops/leading_positions.h"
-#include "ops/mean_tokens.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
 
@@ -218,129 +215,6 @@ std::vector<AdapterSite> TinyBackbone::all_sites() {
                  {"cross.o", &l.cross.o, SitePart::cross_o}});
     add_sites(out, prefix, layer,
               {{"gate", &l.gate, SitePart::gate}, {"up", &l.up, SitePart::up}, {"down", &l.down, SitePart::down}});
-  }
-  return out;
-}
-
-torch::Tensor TinyBackbone::see(const torch::Tensor& pixels, const Pass& pass) const {
-  check(pixels.size(2) == config_.vision.image && pixels.size(3) == config_.vision.image, "images are ", pixels.size(2),
-        "x", pixels.size(3), " but the backbone takes ", config_.vision.image);
-  return vision_((pixels - 0.5) * 4, pass);  // [B, V, width]; pixels about 0, spread about 1
-}
-
-torch::Tensor TinyBackbone::encode_images(const torch::Tensor& pixels) const {
-  return see(pixels, Pass{0, nullptr});
-}
-
-torch::Tensor TinyBackbone::visual_tokens(const Batch& batch, const Pass& pass) const {
-  const bool adapted = pass.experts != 0 && vision_adapted();
-  check(!adapted || batch.pixels.defined(), "the vision tower is adapted, so that the batch needs its pixels");
-  const auto seen = adapted                    ? see(batch.pixels, pass)
-                    : batch.features.defined() ? batch.features
-                                               : encode_images(batch.pixels);
-  return projector_out_(at::gelu(projector_in_(seen, pass)), pass);  // [B, V, width]
-}
-
-torch::Tensor TinyBackbone::logits(const torch::Tensor& hidden) const {
-  return at::linear(hidden, embedding_);
-}
-
-Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
-  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), grid = config_.vision.grid(), V = grid * grid,
-                depth = config_.text.layers;
-  const bool cross = config_.text.cross;
-  check(want.tap_layers >= 0 && want.tap_layers <= depth, "cannot tap ", want.tap_layers, " of ", depth, " layers");
-  const auto visual = visual_tokens(batch, pass), words = at::embedding(embedding_, batch.ids);
-  const int64_t shift = cross ? 0 : V;  // where the text begins
-
-  Output out;
-  TapRequest request;
-  TapResult tapped;
-  if (want.tap_layers) {
-    if (batch.question_tokens >= 0) {
-      // Slices do where questions begin the text: nothing has to be looked up.
-      out.rows = request.rows = leading_positions(batch.question, batch.question_tokens);
-      request.first_row = shift, request.first_column = 0;
-    } else {
-      out.rows = positions_of(batch.question);
-      request.rows = at::where(out.rows.ge(0), out.rows + shift, out.rows);
-    }
-    request.columns = leading_positions(B, V, batch.ids.device());
-    for (int64_t i = depth - want.tap_layers; i < depth; ++i) request.layers.push_back(i);
-  }
-  const auto* tap = want.tap_layers ? &request : nullptr;
-  auto* taken = want.tap_layers ? &tapped : nullptr;
-  const auto positions = at::arange(shift + T, batch.ids.options()).expand({B, shift + T});
-  DecoderInside inside;
-  inside.recompute = options_.recompute;
-  if (want.pooled) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
-  inside.stop_there = !(want.loss || want.logits || want.state || want.tap_layers);  // embeddings need nothing above
-  const auto hidden = cross ? decoder_(words, positions, batch.mask, pass, nullptr, tap, taken, visual, &inside)
-                            : decoder_(at::cat({visual, words}, 1), positions,
-                                       at::cat({torch::ones({B, V}, batch.mask.options()), batch.mask}, 1), pass,
-                                       nullptr, tap, taken, {}, &inside);
-
-  if (want.tap_layers) out.attention = tapped.stacked(grid, grid);
-  if (want.pooled) {
-    out.image = mean_tokens(cross ? visual : inside.state.narrow(1, 0, V));
-    out.text = mean_tokens(cross ? inside.state : inside.state.narrow(1, shift, T), batch.question);
-  }
-  if (!hidden.defined()) return out;
-  const auto text = cross ? hidden : hidden.narrow(1, shift, T);
-  // The state before a token predicts it. Answers never stand first: the marker <answer> is before them.
-  const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
-  check(!(want.loss || want.logits) || wanted.numel() > 0, "no sample of the batch has an answer");
-  if (want.loss || want.logits) {
-    // The vocabulary projection is computed at answer positions alone.
-    out.logits = logits(text.reshape({B * T, -1}).index_select(0, wanted - 1));
-    if (want.loss) out.loss = at::cross_entropy_loss(out.logits, batch.labels.flatten().index_select(0, wanted));
-  }
-  if (want.state) {
-    const auto last = batch.mask.logical_and(batch.labels.lt(0)).sum(1, true) - 1;  // [B, 1]
-    out.state = text.gather(1, last.unsqueeze(-1).expand({B, 1, text.size(2)})).squeeze(1);
-  }
-  return out;
-}
-
-std::vector<std::vector<int64_t>> TinyBackbone::generate(const Batch& batch, const Pass& pass, int64_t limit) const {
-  at::NoGradGuard no_grad;
-  const int64_t B = batch.ids.size(0), T = batch.ids.size(1), V = config_.vision.grid() * config_.vision.grid();
-  const bool cross = config_.text.cross;
-  const int64_t shift = cross ? 0 : V;
-  // Questions are shifted to the right edge, so that every sample continues at the same column.
-  const auto prompt = batch.mask.logical_and(batch.labels.lt(0));
-  const auto length = prompt.sum(1, true);  // [B, 1]
-  const int64_t longest = length.max().item<int64_t>();
-  const auto column = at::arange(longest, batch.ids.options()).expand({B, longest}) - (longest - length);
-  check(longest <= T, "a prompt is longer than its batch");
-  const auto words = at::embedding(embedding_, batch.ids.gather(1, column.clamp_min(0)));
-  const auto real = column.ge(0);
-  const auto visual = visual_tokens(batch, pass);
-  const auto memory = cross ? visual : torch::Tensor();
-  const auto text_positions = column.clamp_min(0) + shift;
-
-  KvCache cache;
-  auto hidden = cross ? decoder_(words, text_positions, real, pass, &cache, nullptr, nullptr, memory)
-                      : decoder_(at::cat({visual, words}, 1),
-                                 at::cat({at::arange(V, batch.ids.options()).expand({B, V}), text_positions}, 1),
-                                 at::cat({torch::ones({B, V}, real.options()), real}, 1), pass, &cache);
-  std::vector<std::vector<int64_t>> out(B);
-  std::vector<bool> done(B, false);
-  auto position = (length + shift);  // [B, 1]: where the next token stands
-  for (int64_t step = 0; step < limit; ++step) {
-    const auto next = logits(hidden.narrow(1, hidden.size(1) - 1, 1).squeeze(1)).argmax(-1);  // [B]
-    const auto tokens = next.cpu();
-    const int64_t* token = tokens.data_ptr<int64_t>();
-    bool all_done = true;
-    for (int64_t b = 0; b < B; ++b) {
-      done[b] = done[b] || token[b] == WordTokenizer::kEnd;
-      if (!done[b]) out[b].push_back(token[b]);
-      all_done = all_done && done[b];
-    }
-    if (all_done || step + 1 == limit) break;
-    hidden = decoder_(at::embedding(embedding_, next.unsqueeze(1)), position, torch::ones({B, 1}, real.options()), pass,
-                      &cache, nullptr, nullptr, memory);
-    position = position + 1;
   }
   return out;
 }

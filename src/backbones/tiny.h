@@ -34,6 +34,7 @@ class TinyBackbone final : public Backbone {
 
   torch::Tensor encode_images(const torch::Tensor& pixels) const override;
   Output forward(const Batch& batch, const Pass& pass, const Want& want) const override;
+  Batch without_pictures(const Batch& batch) const override;
   std::vector<std::vector<int64_t>> generate(const Batch& batch, const Pass& pass, int64_t limit) const override;
   std::vector<AdapterSite> all_sites() override;
   torch::Tensor token_embedding() const override { return embedding_; }
@@ -53,8 +54,21 @@ class TinyBackbone final : public Backbone {
   torch::Tensor embedding_;  // [vocabulary, width]
   Decoder decoder_;
 
+  struct Sequence {
+    torch::Tensor tower, visual;  // states of the vision tower, visual tokens; undefined without a picture
+    torch::Tensor seen;           // visual tokens and what is inserted after them
+    int64_t visual_tokens = 0;
+    int64_t shift = 0;  // where the text begins
+  };
+  Sequence sequence(const Batch& batch, const Pass& pass) const;
   torch::Tensor see(const torch::Tensor& pixels, const Pass& pass) const;
-  torch::Tensor visual_tokens(const Batch& batch, const Pass& pass) const;
+  torch::Tensor tower_states(const Batch& batch, const Pass& pass) const;
+  std::pair<torch::Tensor, torch::Tensor> decoder_inputs(const Sequence& s, const torch::Tensor& words) const;
+  TapRequest tap_request(const Batch& batch, const Want& want, const Sequence& s, Output& out) const;
+  void early_output(const Batch& batch, const Sequence& s, const torch::Tensor& words, Output& out) const;
+  void pooled_output(const Batch& batch, const Want& want, const Sequence& s, const torch::Tensor& state,
+                     Output& out) const;
+  void text_output(const Batch& batch, const Want& want, const torch::Tensor& text, Output& out) const;
   template <class Visit>
   static void visit(TinyBackbone& model, const Visit& visit);  // every weight with its name and shape, once
 };

@@ -72,7 +72,7 @@ ClipVit::ClipVit(const nlohmann::json& json, Weights weights) {
   weights.layer_norm("post_layernorm", width, shape.eps);  // only the pooled class token would go through it
 }
 
-torch::Tensor ClipVit::operator()(const torch::Tensor& pixels, const Pass& pass) const {
+torch::Tensor ClipVit::operator()(const torch::Tensor& pixels, const Pass& pass, torch::Tensor* states) const {
   check(pixels.dim() == 4 && pixels.size(2) == shape.image[0] && pixels.size(3) == shape.image[1], "pixels ",
         pixels.sizes(), " are not of the tower's size ", shape.image[0], " x ", shape.image[1],
         "; is preprocessor_config.json of this checkpoint?");
@@ -87,6 +87,7 @@ torch::Tensor ClipVit::operator()(const torch::Tensor& pixels, const Pass& pass)
     x = x + l.mlp(l.mlp_norm(x), pass);
     hidden.push_back(x);
   }
+  if (states) *states = x;
   std::vector<torch::Tensor> chosen;
   for (const int64_t layer : features) {
     const auto& state = hidden[static_cast<size_t>(layer)];

@@ -36,7 +36,9 @@ class ClipVit {
   int64_t width() const { return shape.width * static_cast<int64_t>(features.size()); }
   int64_t tokens() const { return shape.rows() * shape.columns() + keep_class; }
 
-  torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass) const;  // [B, C, H, W] -> [B, tokens, width]
+  // [B, C, H, W] -> [B, tokens, width]. `states`, where asked for, gets those of the last layer that is computed, the
+  // class token first: [B, 1 + grid, width of the tower].
+  torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass, torch::Tensor* states = nullptr) const;
 
   // The linears of its attention, named below `prefix` as transformers names them.
   std::vector<AdapterSite> sites(const std::string& prefix);

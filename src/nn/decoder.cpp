@@ -51,6 +51,12 @@ torch::Tensor needed_mask(const torch::Tensor& mask, KvCache* cache) {
 
 }  // namespace
 
+void KvCache::keep_rows(const torch::Tensor& index) {
+  for (auto* list : {&keys, &values, &memory_keys, &memory_values})
+    for (auto& tensor : *list) tensor = tensor.index_select(0, index);
+  if (key_mask.defined()) key_mask = key_mask.index_select(0, index);
+}
+
 torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
                                  const torch::Tensor& key_mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
                                  TapResult* tapped) const {
@@ -67,7 +73,7 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Rot
       cache->keys.push_back(k), cache->values.push_back(v);
     }
   }
-  const auto* asked = config.cross ? nullptr : tap_at(layer, tap);
+  const auto* asked = tap && tap->to_text == config.cross ? tap_at(layer, tap) : nullptr;
   return l.o(join_heads(attend_and_tap(q, k, v, key_mask, /*causal=*/true, asked, tapped)), pass);
 }
 
@@ -84,7 +90,8 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
     k = split_heads(kv[0], config.heads), v = split_heads(kv[1], config.heads);
     if (cache) cache->memory_keys.push_back(k), cache->memory_values.push_back(v);
   }
-  return l.o(join_heads(attend_and_tap(q, k, v, {}, /*causal=*/false, tap_at(layer, tap), tapped)), pass);
+  const auto* asked = tap && !tap->to_text ? tap_at(layer, tap) : nullptr;
+  return l.o(join_heads(attend_and_tap(q, k, v, {}, /*causal=*/false, asked, tapped)), pass);
 }
 
 // One layer whose insides are dropped. Dropout is keyed by the number of the call, so running it again from the same
@@ -136,7 +143,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
   pass.sequence_mask = mask;
   pass.row_samples = torch::Tensor();
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
-  check(config.cross == memory.defined(), "a memory is for cross-attention, and cross-attention needs one");
+  check(config.cross || !memory.defined(), "a memory is for cross-attention");
   const auto key_mask = needed_mask(mask, cache);
   const auto rotary = make_rotary(positions, config.head(), config.rotary, x.scalar_type());
   torch::Tensor added;  // what the half layer before adds to x
@@ -154,7 +161,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
       x = recomputed(i, x, rotary, key_mask, pass, tap, tapped);
     } else {
       added = attention(i, normed(l.attention_norm), rotary, key_mask, pass, cache, tap, tapped);
-      if (config.cross) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
+      if (memory.defined()) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
       const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
       added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
     }

@@ -38,6 +38,8 @@ struct KvCache {
   std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
   torch::Tensor key_mask;                                 // [B, S]
   bool padded = false;                                    // key_mask hides a key; known on a GPU alone
+
+  void keep_rows(const torch::Tensor& index);  // of the samples that stay in the batch
 };
 
 // Beyond the last state.
@@ -56,8 +58,8 @@ class Decoder {
 
   // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens. With a
   // cache, x continues what it holds. `tap` fills `tapped` with rows of the layers asked for; only without a cache.
-  // `memory` [B, V, width] is what cross-attention looks at; there, the tap's columns count in the memory, elsewhere in
-  // x.
+  // `memory` [B, V, width] is what cross-attention looks at; without one, its layers are left out. There, the tap's
+  // columns count in the memory, elsewhere in x.
   torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
                            KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
                            const torch::Tensor& memory = {}, DecoderInside* inside = nullptr) const;

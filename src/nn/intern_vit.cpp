@@ -111,13 +111,14 @@ InternVit::InternVit(const nlohmann::json& json, Weights weights) {
   }
 }
 
-torch::Tensor InternVit::operator()(const torch::Tensor& pixels, const Pass& pass) const {
+torch::Tensor InternVit::operator()(const torch::Tensor& pixels, const Pass& pass, torch::Tensor* states) const {
   auto x = embed_patches(pixels, patches, class_token, shape, pass);
   const int64_t rows = pixels.size(2) / shape.patch[0], columns = pixels.size(3) / shape.patch[1];
   if (positions.defined())
     x = x + resize_positions(positions, shape.rows(), shape.columns(), rows, columns).to(x.scalar_type());
   for (const auto& layer : layers) x = run_layer(layer, x, shape.heads, pass);
   if (final_norm.weight.defined()) x = final_norm(x);
+  if (states) *states = x;
   const auto grid = x.slice(1, 1).reshape({x.size(0), rows, columns, shape.width});  // without the class token
   return fold_blocks(grid, fold).flatten(1, 2);
 }

@@ -40,7 +40,8 @@ class InternVit {
   int64_t width() const { return shape.width * fold * fold; }
 
   // [B, C, H, W] -> [B, tokens, width]; images of another size than the tower's get interpolated positions.
-  torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass) const;
+  // `states`, where asked for, gets those before the pixel shuffle, the class token first.
+  torch::Tensor operator()(const torch::Tensor& pixels, const Pass& pass, torch::Tensor* states = nullptr) const;
 
   // The linears of its attention, named below `prefix` as transformers names them.
   std::vector<AdapterSite> sites(const std::string& prefix);

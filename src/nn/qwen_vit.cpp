@@ -156,20 +156,22 @@ QwenVit::QwenVit(const nlohmann::json& json, Weights weights) {
 
 torch::Tensor QwenVit::run_layer(const QwenVisionLayer& l, const torch::Tensor& x, const RotaryTable& rotary,
                                  const Segments& segments, const Pass& pass) const {
-  const auto qkv = l.qkv(l.attention_norm(x), pass).chunk(3, -1);  // [1, N, width] each
+  // Linears that may be adapted read rows, [N, width]: patches of many samples are no sequence.
+  const auto qkv = l.qkv(l.attention_norm(x).squeeze(0), pass).unsqueeze(0).chunk(3, -1);  // [1, N, width] each
   const auto turn = [&](const torch::Tensor& part) {
     const auto heads = split_heads(part, config.heads).to(rotary.cosine.scalar_type());
     return rotate(heads, rotary).to(x.scalar_type());
   };
   const auto mixed = attend_within(turn(qkv[0]), turn(qkv[1]), split_heads(qkv[2], config.heads), segments);
-  const auto sum = x + l.o(mixed, pass);
+  const auto sum = x + l.o(mixed.squeeze(0), pass).unsqueeze(0);
   const auto gate_up = together({&l.gate, &l.up}, l.mlp_norm(sum), pass);
   const auto inner = config.activation == Activation::silu ? gated_silu(gate_up[0], gate_up[1])
                                                            : activate(config.activation, gate_up[0]) * gate_up[1];
   return sum + l.down(inner, pass);
 }
 
-torch::Tensor QwenVit::operator()(const torch::Tensor& pixels, const torch::Tensor& grid, const Pass& pass) const {
+torch::Tensor QwenVit::operator()(const torch::Tensor& pixels, const torch::Tensor& grid, const Pass& given,
+                                  torch::Tensor* states) const {
   const auto grids = read_grids(grid, pixels, config.merge);
   const int64_t count = pixels.size(0), block = config.merge * config.merge;
   const auto device = pixels.device();
@@ -190,9 +192,13 @@ torch::Tensor QwenVit::operator()(const torch::Tensor& pixels, const torch::Tens
       reordered(patch_angles(grids, config.merge, config.width / config.heads, config.theta).to(device));
   const auto rotary = rotary_table(angles.cos().to(type), angles.sin().to(type));
 
+  auto pass = given;
+  if (given.row_samples.defined()) pass.row_samples = reordered(given.row_samples).flatten();
   auto x = reordered(patches(pixels, pass));
   for (size_t i = 0; i < layers.size(); ++i)
     x = run_layer(layers[i], x, rotary, whole[i] ? within_frames : within_windows, pass);
+  if (states) *states = x.squeeze(0);
+  if (given.row_samples.defined()) pass.row_samples = pass.row_samples.slice(0, 0, count, block);
   const auto joined = merger_norm(x).view({count / block, -1});
   const auto merged = merger_out(at::gelu(merger_in(joined, pass)), pass);
   std::vector<int64_t> place(windows.order.size());

@@ -67,8 +67,11 @@ class QwenVit {
   QwenVit(const nlohmann::json& config, Weights weights);
 
   // pixels [N, channels * frames * patch * patch] of all images one after another, grid [images, 3] int64 ->
-  // [N / merge^2, out], in the order of the images.
-  torch::Tensor operator()(const torch::Tensor& pixels, const torch::Tensor& grid, const Pass& pass) const;
+  // [N / merge^2, out], in the order of the images. `states`, where asked for, gets those before the merger, [N,
+  // width]: image after image, the patches of each in another order.
+  // `pass.row_samples`, where given, counts the patches.
+  torch::Tensor operator()(const torch::Tensor& pixels, const torch::Tensor& grid, const Pass& pass,
+                           torch::Tensor* states = nullptr) const;
 
   // The linears of its attention, named below `prefix` as transformers names them.
   std::vector<AdapterSite> sites(const std::string& prefix);

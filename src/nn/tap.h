@@ -17,6 +17,7 @@ struct TapRequest {
   // Where rows and columns are the same stretch of positions in every sample, slices serve instead of gathers: rows
   // then begin at `first_row` (rows [B, T] still says which are padding), columns at `first_column`.
   int64_t first_row = -1, first_column = -1;
+  bool to_text = false;  // in a decoder that also looks at a memory: its attention to the text, not to the memory
 };
 
 // What all tapped layers of a pass share: which keys a row sees, and where rows and columns are.
