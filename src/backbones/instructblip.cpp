@@ -30,9 +30,13 @@ class InstructBlip final : public PretrainedBackbone {
     const auto words = folder.path + "/qformer_tokenizer";
     std::error_code error;
     if (std::filesystem::is_directory(words, error)) instruction_tokenizer_ = load_tokenizer(words);
-    prompt_.image = "<image>", prompt_.image_first = true, prompt_.beginning = "<s>";
-    prompt_.before = "Question: ", prompt_.after = " Short answer:";
-    prompt_.answer_before = " ", prompt_.answer_after = "</s>";
+    prompt_.image = "<image>";
+    prompt_.image_first = true;
+    prompt_.beginning = "<s>";
+    prompt_.before = "Question: ";
+    prompt_.after = " Short answer:";
+    prompt_.answer_before = " ";
+    prompt_.answer_after = "</s>";
   }
 
   int64_t layers() const override { return qformer_.cross_attentions(); }
@@ -45,7 +49,8 @@ class InstructBlip final : public PretrainedBackbone {
   // "Short answer:" would contradict instructions that ask for more; they are a whole prompt by themselves.
   PromptTemplate instruction_prompt() const override {
     auto out = prompt_;
-    out.before.clear(), out.after.clear();
+    out.before.clear();
+    out.after.clear();
     return out;
   }
 
@@ -70,15 +75,19 @@ class InstructBlip final : public PretrainedBackbone {
     if (tap) {
       tap->rows = at::arange(queries, index).expand({B, queries});
       tap->columns = at::arange(patches, index).expand({B, patches});
-      cross.layers = tap->layers, cross.rows = tap->rows, cross.columns = tap->columns + 1;
-      taps.cross = &cross, taps.cross_result = &tap->result;
+      cross.layers = tap->layers;
+      cross.rows = tap->rows;
+      cross.columns = tap->columns + 1;
+      taps.cross = &cross;
+      taps.cross_result = &tap->result;
       if (options_.text_weighted_queries) {
         const int64_t words = batch.instruction.size(1);
         self.layers = {static_cast<int64_t>(qformer_.layers.size()) - 1};
         self.rows = (at::arange(words, index) + queries).expand({B, words});
         self.rows = at::where(batch.instruction_mask, self.rows, at::full_like(self.rows, -1));
         self.columns = tap->rows;
-        taps.self = &self, taps.self_result = &text_to_queries;
+        taps.self = &self;
+        taps.self_result = &text_to_queries;
       }
     }
     const auto states = qformer_(seen, batch.instruction, batch.instruction_mask, pass, taps);
@@ -111,22 +120,27 @@ class InstructBlip final : public PretrainedBackbone {
       const size_t room = static_cast<size_t>(qformer_.text_positions.size(0)) - 2;
       if (words.size() > room) words.erase(words.begin(), words.end() - static_cast<int64_t>(room));
       std::vector<int64_t> row = {t.id_of("[CLS]")};
-      row.insert(row.end(), words.begin(), words.end()), row.push_back(t.id_of("[SEP]"));
-      longest = std::max(longest, row.size()), rows.push_back(std::move(row));
+      row.insert(row.end(), words.begin(), words.end());
+      row.push_back(t.id_of("[SEP]"));
+      longest = std::max(longest, row.size());
+      rows.push_back(std::move(row));
     }
     const auto B = static_cast<int64_t>(rows.size()), T = static_cast<int64_t>(longest);
     batch.instruction = at::full({B, T}, t.find("[PAD]").value_or(0), at::kLong);
     batch.instruction_mask = at::zeros({B, T}, at::kBool);
     for (int64_t b = 0; b < B; ++b)
-      for (size_t i = 0; i < rows[static_cast<size_t>(b)].size(); ++i)
-        batch.instruction[b][static_cast<int64_t>(i)] = rows[static_cast<size_t>(b)][i],
+      for (size_t i = 0; i < rows[static_cast<size_t>(b)].size(); ++i) {
+        batch.instruction[b][static_cast<int64_t>(i)] = rows[static_cast<size_t>(b)][i];
         batch.instruction_mask[b][static_cast<int64_t>(i)] = true;
+      }
   }
 
   void each_vision_weight(const std::function<void(torch::Tensor&)>& visit) override {
     const auto plain = [&](torch::Tensor& weight) { visit(weight); };
-    vision_.each(plain), qformer_.each(plain);
-    plain(projection_.weight), plain(projection_.bias);
+    vision_.each(plain);
+    qformer_.each(plain);
+    plain(projection_.weight);
+    plain(projection_.bias);
   }
   std::vector<AdapterSite> vision_sites() override {
     auto out = vision_.sites("vision_model.");

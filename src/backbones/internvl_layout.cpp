@@ -113,9 +113,13 @@ void refuse_what_is_not_read(const ModelConfig& config) {
 
 PromptTemplate chat_prompt() {
   PromptTemplate out;
-  out.image = "<IMG_CONTEXT>", out.image_open = "<img>", out.image_close = "</img>";
-  out.before = "<|im_start|>user\n", out.picture = "<IMG_CONTEXT>\n";
-  out.after = "<|im_end|>\n<|im_start|>assistant\n", out.answer_after = "<|im_end|>";
+  out.image = "<IMG_CONTEXT>";
+  out.image_open = "<img>";
+  out.image_close = "</img>";
+  out.before = "<|im_start|>user\n";
+  out.picture = "<IMG_CONTEXT>\n";
+  out.after = "<|im_end|>\n<|im_start|>assistant\n";
+  out.answer_after = "<|im_end|>";
   return out;
 }
 
@@ -171,7 +175,8 @@ InternVlLayout chat_layout(const ModelFolder& folder) {
   if (internlm2) out.renames = kInternLm2;
   out.renames.insert(out.renames.end(), kChat.begin(), kChat.end());
   out.renames.insert(out.renames.end(), kTransformers.begin(), kTransformers.end());  // for adapters
-  out.packed = true, out.packed_text = internlm2;
+  out.packed = true;
+  out.packed_text = internlm2;
   out.prompt = chat_prompt();
   add_template(config, out.prompt);
   out.prompt.beginning = beginning(folder, model != "Qwen2ForCausalLM");

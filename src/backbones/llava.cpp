@@ -34,9 +34,13 @@ class Llava final : public PretrainedBackbone {
     weights.finish();
     image_token_ = ModelConfig(c, path).count("image_token_id", ModelConfig(c, path).count("image_token_index", 32000));
     load_processors(/*pictures=*/true);
-    prompt_.image = "<image>", prompt_.beginning = "<s>";
-    prompt_.before = "USER: ", prompt_.picture = "<image>\n", prompt_.after = " ASSISTANT:";
-    prompt_.answer_before = " ", prompt_.answer_after = "</s>";
+    prompt_.image = "<image>";
+    prompt_.beginning = "<s>";
+    prompt_.before = "USER: ";
+    prompt_.picture = "<image>\n";
+    prompt_.after = " ASSISTANT:";
+    prompt_.answer_before = " ";
+    prompt_.answer_after = "</s>";
   }
 
   bool vision_adapted() const override { return vision_.adapted(); }

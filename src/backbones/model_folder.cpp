@@ -25,7 +25,8 @@ json generation_config(const ModelFolder& folder) {
 
 ModelFolder read_model_folder(const std::string& path) {
   ModelFolder out;
-  out.path = path, out.config_path = path + "/config.json";
+  out.path = path;
+  out.config_path = path + "/config.json";
   check(path_exists(out.config_path), path, ": holds no config.json; give the folder of a Hugging Face model");
   out.config = read_json_object(out.config_path);
   check(out.config.contains("model_type") && out.config["model_type"].is_string(), out.config_path,

@@ -84,7 +84,8 @@ int64_t PretrainedBackbone::context() const {
 int64_t PretrainedBackbone::weight_bytes() {
   int64_t sum = 0;
   const auto add = [&](torch::Tensor& weight) { sum += static_cast<int64_t>(weight.nbytes()); };
-  text_.each_weight(add), each_vision_weight(add);
+  text_.each_weight(add);
+  each_vision_weight(add);
   return sum;
 }
 
@@ -159,7 +160,8 @@ std::vector<SampleCells> PretrainedBackbone::cells(const Batch& batch, const tor
     for (int64_t first = 0; first < tokens;) {
       auto picture = picture_cells(batch, image++);
       check(first + picture.tokens <= tokens, "a sample has fewer visual tokens than its pictures' grids");
-      picture.cells.first += first, first += picture.tokens;
+      picture.cells.first += first;
+      first += picture.tokens;
       sample.push_back(std::move(picture.cells));
     }
     out.push_back(std::move(sample));

@@ -27,7 +27,9 @@ PromptTemplate PretrainedBackbone::prompt_for(const PackItem& item) const {
   if (item.instruction) return instruction_prompt();
   auto prompt = prompt_;
   if (options_.recipe != "asr-paper") return prompt;
-  prompt.before = "USER: ", prompt.after = " ASSISTANT:", prompt.answer_before = " ";
+  prompt.before = "USER: ";
+  prompt.after = " ASSISTANT:";
+  prompt.answer_before = " ";
   // Where pictures stand first in any case, only the words around the question change.
   if (prompt.image_first || prompt.image.empty())
     prompt.before += "QUESTION: ";
@@ -57,7 +59,8 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
   batch.ids = at::full({B, longest}, std::min(folder_.padding_token(), text_.vocabulary() - 1), at::kLong);
   batch.labels = at::full({B, longest}, -1, at::kLong);
   batch.mask = at::zeros({B, longest}, at::kBool);
-  batch.question = at::zeros_like(batch.mask), batch.functional = at::zeros_like(batch.mask);
+  batch.question = at::zeros_like(batch.mask);
+  batch.functional = at::zeros_like(batch.mask);
   for (int64_t b = 0; b < B; ++b) {
     const auto& text = texts[static_cast<size_t>(b)];
     for (size_t i = 0; i < text.ids.size(); ++i) {
@@ -87,9 +90,13 @@ Batch PretrainedBackbone::pack_ids(const std::vector<int64_t>& ids, const std::v
   const auto expanded = expand_images(ids, image_token_, counts);
   Batch batch;
   batch.ids = torch::tensor(expanded, at::kLong).view({1, -1});
-  batch.mask = at::ones_like(batch.ids, at::kBool), batch.labels = at::full_like(batch.ids, -1);
+  batch.mask = at::ones_like(batch.ids, at::kBool);
+  batch.labels = at::full_like(batch.ids, -1);
   batch.question = batch.functional = batch.ids.ne(image_token_);
-  if (!pictures.empty()) add_pixels(images, batch), pack_instructions({instruction}, batch);
+  if (!pictures.empty()) {
+    add_pixels(images, batch);
+    pack_instructions({instruction}, batch);
+  }
   return batch;
 }
 
@@ -97,7 +104,8 @@ Batch PretrainedBackbone::pack_prompt(const std::string& prompt, const std::vect
                                       const std::vector<std::string>& names, bool raw) const {
   if (!raw) {
     PackItem item;
-    item.id = "the prompt", item.question = prompt;
+    item.id = "the prompt";
+    item.question = prompt;
     for (const auto& picture : pictures) item.images.push_back(&picture);
     check(pictures.empty() || !prompt_.image.empty(), name(), ": takes no pictures");
     return pack({item});

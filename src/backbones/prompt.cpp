@@ -33,8 +33,10 @@ void cut_left(PackedText& text, int64_t image_token, int64_t budget) {
       --surplus;
       continue;
     }
-    out.ids.push_back(text.ids[i]), out.labels.push_back(text.labels[i]);
-    out.question.push_back(text.question[i]), out.functional.push_back(text.functional[i]);
+    out.ids.push_back(text.ids[i]);
+    out.labels.push_back(text.labels[i]);
+    out.question.push_back(text.question[i]);
+    out.functional.push_back(text.functional[i]);
     out.prompt += before_answer;
   }
   text = std::move(out);
@@ -66,8 +68,10 @@ PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, c
 
   PackedText out;
   const auto add = [&](int64_t id, bool question, bool marked) {
-    out.ids.push_back(id), out.labels.push_back(-1);
-    out.question.push_back(question), out.functional.push_back(marked);
+    out.ids.push_back(id);
+    out.labels.push_back(-1);
+    out.question.push_back(question);
+    out.functional.push_back(marked);
   };
   size_t picture = 0;
   const auto add_picture = [&] {
@@ -94,8 +98,10 @@ PackedText pack_text(const Tokenizer& tokenizer, const PromptTemplate& prompt, c
   if (!item.answer.empty())
     for (const int64_t id :
          answer_tokens(tokenizer, text, prompt.answer_before + item.answer + prompt.answer_after, tokens)) {
-      out.ids.push_back(id), out.labels.push_back(id);
-      out.question.push_back(false), out.functional.push_back(false);
+      out.ids.push_back(id);
+      out.labels.push_back(id);
+      out.question.push_back(false);
+      out.functional.push_back(false);
     }
   if (budget > 0) cut_left(out, image_token, budget);
   return out;

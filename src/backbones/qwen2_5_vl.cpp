@@ -33,7 +33,8 @@ class Qwen25Vl final : public PretrainedBackbone {
     prompt_.image = "<|image_pad|>";
     prompt_.before = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n";
     prompt_.picture = "<|vision_start|><|image_pad|><|vision_end|>";
-    prompt_.after = "<|im_end|>\n<|im_start|>assistant\n", prompt_.answer_after = "<|im_end|>";
+    prompt_.after = "<|im_end|>\n<|im_start|>assistant\n";
+    prompt_.answer_after = "<|im_end|>";
   }
 
   bool vision_adapted() const override { return vision_.adapted(); }
@@ -107,15 +108,19 @@ class Qwen25Vl final : public PretrainedBackbone {
           ++t;
         } else if (id[t] != image_token_ || !batch.image_grid.defined()) {
           for (int64_t part = 0; part < 3; ++part) place[part][b][t] = next;
-          ++next, ++t;
+          ++next;
+          ++t;
         } else {
           check(image < batch.image_grid.size(0), "there are more image tokens than image_grid_thw accounts for");
           const auto [frames, rows, across] = merged_grid(batch, image++);
           check(t + frames * rows * across <= T, "a picture's image tokens are cut off");
           for (int64_t f = 0; f < frames; ++f)
             for (int64_t y = 0; y < rows; ++y)
-              for (int64_t x = 0; x < across; ++x, ++t)
-                place[0][b][t] = next + f, place[1][b][t] = next + y, place[2][b][t] = next + x;
+              for (int64_t x = 0; x < across; ++x, ++t) {
+                place[0][b][t] = next + f;
+                place[1][b][t] = next + y;
+                place[2][b][t] = next + x;
+              }
           next += std::max({frames, rows, across});
         }
       }

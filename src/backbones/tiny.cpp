@@ -17,7 +17,10 @@ TinyConfig tiny_config(const std::string& kind, const std::string& size) {
   c.size = size;
   const int64_t width = size == "S" ? 128 : size == "M" ? 256 : 384, depth = size == "S" ? 4 : size == "M" ? 6 : 8;
   c.vision = {64, 8, size == "S" ? 3 : 4, width, width / 32, 2 * width};
-  c.text.layers = depth, c.text.width = width, c.text.heads = c.text.kv_heads = width / 32, c.text.mlp = 2 * width;
+  c.text.layers = depth;
+  c.text.width = width;
+  c.text.heads = c.text.kv_heads = width / 32;
+  c.text.mlp = 2 * width;
   c.text.cross = kind == "tiny_cross";
   return c;
 }
@@ -35,20 +38,25 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
     visit(name + ".weight", n.weight, std::vector<int64_t>{width});
     visit(name + ".bias", n.bias, std::vector<int64_t>{width});
   };
-  m.vision_.config = v, m.decoder_.config = t;
-  m.vision_.layers.resize(v.layers), m.decoder_.layers.resize(t.layers);
+  m.vision_.config = v;
+  m.decoder_.config = t;
+  m.vision_.layers.resize(v.layers);
+  m.decoder_.layers.resize(t.layers);
   linear("vision.patches", m.vision_.patches, v.width, 3 * v.patch * v.patch, true);
   visit("vision.positions", m.vision_.positions, std::vector<int64_t>{v.grid() * v.grid(), v.width});
   for (int64_t i = 0; i < v.layers; ++i) {
     auto& l = m.vision_.layers[i];
     const std::string at = cat("vision.layers.", i, ".");
-    layer_norm(at + "attention_norm", l.attention_norm, v.width), layer_norm(at + "mlp_norm", l.mlp_norm, v.width);
-    linear(at + "qkv", l.qkv, 3 * v.width, v.width, true), linear(at + "o", l.o, v.width, v.width, true);
-    linear(at + "up", l.up, v.mlp, v.width, true), linear(at + "down", l.down, v.width, v.mlp, true);
+    layer_norm(at + "attention_norm", l.attention_norm, v.width);
+    layer_norm(at + "mlp_norm", l.mlp_norm, v.width);
+    linear(at + "qkv", l.qkv, 3 * v.width, v.width, true);
+    linear(at + "o", l.o, v.width, v.width, true);
+    linear(at + "up", l.up, v.mlp, v.width, true);
+    linear(at + "down", l.down, v.width, v.mlp, true);
   }
   layer_norm("vision.final_norm", m.vision_.final_norm, v.width);
-  linear("projector.in", m.projector_in_, t.width, v.width, true),
-      linear("projector.out", m.projector_out_, t.width, t.width, true);
+  linear("projector.in", m.projector_in_, t.width, v.width, true);
+  linear("projector.out", m.projector_out_, t.width, t.width, true);
   visit("embedding.weight", m.embedding_, std::vector<int64_t>{m.config_.vocabulary, t.width});
   const int64_t head = t.width / t.heads;
   for (int64_t i = 0; i < t.layers; ++i) {
@@ -56,16 +64,19 @@ void TinyBackbone::visit(TinyBackbone& m, const Visit& visit) {
     const std::string at = cat("layers.", i, ".");
     visit(at + "attention_norm.weight", l.attention_norm.weight, std::vector<int64_t>{t.width});
     visit(at + "mlp_norm.weight", l.mlp_norm.weight, std::vector<int64_t>{t.width});
-    linear(at + "q", l.q, t.width, t.width, false), linear(at + "k", l.k, t.kv_heads * head, t.width, false);
-    linear(at + "v", l.v, t.kv_heads * head, t.width, false), linear(at + "o", l.o, t.width, t.width, false);
-    linear(at + "gate", l.gate, t.mlp, t.width, false), linear(at + "up", l.up, t.mlp, t.width, false),
-        linear(at + "down", l.down, t.width, t.mlp, false);
+    linear(at + "q", l.q, t.width, t.width, false);
+    linear(at + "k", l.k, t.kv_heads * head, t.width, false);
+    linear(at + "v", l.v, t.kv_heads * head, t.width, false);
+    linear(at + "o", l.o, t.width, t.width, false);
+    linear(at + "gate", l.gate, t.mlp, t.width, false);
+    linear(at + "up", l.up, t.mlp, t.width, false);
+    linear(at + "down", l.down, t.width, t.mlp, false);
     if (!t.cross) continue;
     visit(at + "cross.norm.weight", l.cross.norm.weight, std::vector<int64_t>{t.width});
-    linear(at + "cross.q", l.cross.q, t.width, t.width, false),
-        linear(at + "cross.k", l.cross.k, t.width, t.width, false);
-    linear(at + "cross.v", l.cross.v, t.width, t.width, false),
-        linear(at + "cross.o", l.cross.o, t.width, t.width, false);
+    linear(at + "cross.q", l.cross.q, t.width, t.width, false);
+    linear(at + "cross.k", l.cross.k, t.width, t.width, false);
+    linear(at + "cross.v", l.cross.v, t.width, t.width, false);
+    linear(at + "cross.o", l.cross.o, t.width, t.width, false);
   }
   visit("final_norm.weight", m.decoder_.final_norm.weight, std::vector<int64_t>{t.width});
 }
@@ -83,7 +94,8 @@ double initial_spread(const std::string& name, int64_t inputs) {
 std::unique_ptr<TinyBackbone> TinyBackbone::random(TinyConfig config, const WordTokenizer& tokenizer, uint64_t seed) {
   auto m = std::make_unique<TinyBackbone>();
   config.vocabulary = tokenizer.size();
-  m->config_ = config, m->tokenizer_ = tokenizer;
+  m->config_ = config;
+  m->tokenizer_ = tokenizer;
   auto generator = at::detail::createCPUGenerator(seed);
   visit(*m, [&](const std::string& name, torch::Tensor& weight, const std::vector<int64_t>& shape) {
     const bool norm = name.find("norm.weight") != std::string::npos, bias = name.find(".bias") != std::string::npos;
@@ -138,7 +150,11 @@ TinyConfig read_config(const Safetensors& file, bool cross) {
   TinyConfig c;
   const auto v = numbers("vision", 6), t = numbers("text", 5);
   c.vision = {v[0], v[1], v[2], v[3], v[4], v[5]};
-  c.text.layers = t[0], c.text.width = t[1], c.text.heads = t[2], c.text.kv_heads = t[3], c.text.mlp = t[4];
+  c.text.layers = t[0];
+  c.text.width = t[1];
+  c.text.heads = t[2];
+  c.text.kv_heads = t[3];
+  c.text.mlp = t[4];
   c.text.cross = cross;
   c.size = config.contains("size") && config["size"].is_string() ? config["size"].get<std::string>() : "custom";
   check(c.vision.image % c.vision.patch == 0 && c.vision.width % c.vision.heads == 0 &&

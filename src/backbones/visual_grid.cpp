@@ -19,7 +19,10 @@ torch::Tensor own_grid(const torch::Tensor& x, const ImageCells& image) {
     check(static_cast<int64_t>(image.cell.size()) == image.count, "a picture's cells do not match its tokens");
     std::vector<int64_t> tokens, places;
     for (size_t i = 0; i < image.cell.size(); ++i)
-      if (image.cell[i] >= 0) tokens.push_back(static_cast<int64_t>(i)), places.push_back(image.cell[i]);
+      if (image.cell[i] >= 0) {
+        tokens.push_back(static_cast<int64_t>(i));
+        places.push_back(image.cell[i]);
+      }
     const auto options = at::TensorOptions().dtype(at::kLong).device(x.device());
     const auto from = torch::tensor(tokens, at::kLong).to(options), to = torch::tensor(places, at::kLong).to(options);
     const auto ones = torch::ones({to.numel()}, x.options().requires_grad(false));
@@ -29,7 +32,8 @@ torch::Tensor own_grid(const torch::Tensor& x, const ImageCells& image) {
     check(image.height * image.width == image.count, "a picture has ", image.count, " visual tokens, but its grid is ",
           image.height, "x", image.width);
   }
-  shape.back() = image.height, shape.push_back(image.width);
+  shape.back() = image.height;
+  shape.push_back(image.width);
   return cells.reshape(shape);
 }
 

@@ -11,8 +11,13 @@ namespace {
 
 TowerShape clip_defaults() {
   TowerShape out;
-  out.image = {224, 224}, out.patch = {32, 32};
-  out.width = 768, out.layers = 12, out.heads = 12, out.mlp = 3072, out.eps = 1e-5;
+  out.image = {224, 224};
+  out.patch = {32, 32};
+  out.width = 768;
+  out.layers = 12;
+  out.heads = 12;
+  out.mlp = 3072;
+  out.eps = 1e-5;
   out.activation = Activation::quick_gelu;
   return out;
 }

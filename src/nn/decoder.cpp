@@ -70,7 +70,8 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Rot
       k = cache->keys[layer] = at::cat({cache->keys[layer], k}, 2);
       v = cache->values[layer] = at::cat({cache->values[layer], v}, 2);
     } else {
-      cache->keys.push_back(k), cache->values.push_back(v);
+      cache->keys.push_back(k);
+      cache->values.push_back(v);
     }
   }
   const auto* asked = tap && tap->to_text == config.cross ? tap_at(layer, tap) : nullptr;
@@ -84,11 +85,16 @@ torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, con
   const auto q = split_heads(l.q(x, pass), config.heads);
   torch::Tensor k, v;
   if (cache && layer < cache->memory_keys.size()) {
-    k = cache->memory_keys[layer], v = cache->memory_values[layer];
+    k = cache->memory_keys[layer];
+    v = cache->memory_values[layer];
   } else {
     const auto kv = together({&l.k, &l.v}, memory, pass);
-    k = split_heads(kv[0], config.heads), v = split_heads(kv[1], config.heads);
-    if (cache) cache->memory_keys.push_back(k), cache->memory_values.push_back(v);
+    k = split_heads(kv[0], config.heads);
+    v = split_heads(kv[1], config.heads);
+    if (cache) {
+      cache->memory_keys.push_back(k);
+      cache->memory_values.push_back(v);
+    }
   }
   const auto* asked = tap && !tap->to_text ? tap_at(layer, tap) : nullptr;
   return l.o(join_heads(attend_and_tap(q, k, v, {}, /*causal=*/false, asked, tapped)), pass);

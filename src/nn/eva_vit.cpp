@@ -11,8 +11,13 @@ namespace {
 
 TowerShape eva_defaults() {
   TowerShape out;
-  out.image = {224, 224}, out.patch = {14, 14};
-  out.width = 1408, out.layers = 39, out.heads = 16, out.mlp = 6144, out.eps = 1e-6;
+  out.image = {224, 224};
+  out.patch = {14, 14};
+  out.width = 1408;
+  out.layers = 39;
+  out.heads = 16;
+  out.mlp = 6144;
+  out.eps = 1e-6;
   return out;
 }
 

@@ -12,8 +12,13 @@ namespace {
 
 TowerShape intern_defaults() {
   TowerShape out;
-  out.image = {448, 448}, out.patch = {14, 14};
-  out.width = 1024, out.layers = 24, out.heads = 16, out.mlp = 4096, out.eps = 1e-6;
+  out.image = {448, 448};
+  out.patch = {14, 14};
+  out.width = 1024;
+  out.layers = 24;
+  out.heads = 16;
+  out.mlp = 4096;
+  out.eps = 1e-6;
   return out;
 }
 
@@ -47,7 +52,8 @@ InternLayer take_layer(Weights weights, const TowerShape& shape, const LayerKind
     out.q_norm = weights.rms_norm("attention.q_norm", width, eps);
     out.k_norm = weights.rms_norm("attention.k_norm", width, eps);
   }
-  out.attention_scale = weights.take("lambda_1", {width}), out.mlp_scale = weights.take("lambda_2", {width});
+  out.attention_scale = weights.take("lambda_1", {width});
+  out.mlp_scale = weights.take("lambda_2", {width});
   out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", width, shape.mlp, shape.activation);
   return out;
 }
@@ -75,7 +81,10 @@ torch::Tensor normed(const AnyNorm& norm, const torch::Tensor& x) {
 
 torch::Tensor run_layer(const InternLayer& l, torch::Tensor x, int64_t heads, const Pass& pass) {
   auto qkv = together({&l.q, &l.k, &l.v}, normed(l.attention_norm, x), pass);
-  if (l.q_norm.weight.defined()) qkv[0] = l.q_norm(qkv[0]), qkv[1] = l.k_norm(qkv[1]);
+  if (l.q_norm.weight.defined()) {
+    qkv[0] = l.q_norm(qkv[0]);
+    qkv[1] = l.k_norm(qkv[1]);
+  }
   const auto mixed = attend_all(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads));
   x = x + l.o(join_heads(mixed), pass) * l.attention_scale.to(x.scalar_type());
   return x + l.mlp(normed(l.mlp_norm, x), pass) * l.mlp_scale.to(x.scalar_type());

@@ -31,7 +31,8 @@ class LanguageModel {
     visit(embedding);
     if (!tied_) visit(head.weight);
     for (auto& l : decoder.layers) {
-      visit(l.attention_norm.weight), visit(l.mlp_norm.weight);
+      visit(l.attention_norm.weight);
+      visit(l.mlp_norm.weight);
       for (auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) {
         visit(linear->weight);
         if (linear->bias.defined()) visit(linear->bias);

@@ -33,10 +33,12 @@ const TapRequest* for_layer(const TapRequest* tap, int64_t layer) {
 QFormer::QFormer(const nlohmann::json& json, Weights weights) {
   const ModelConfig config(json, "config.json");
   const auto part = config.part("qformer_config");
-  width = part.count("hidden_size", 768), heads = part.count("num_attention_heads", 12);
+  width = part.count("hidden_size", 768);
+  heads = part.count("num_attention_heads", 12);
   check(width % heads == 0, part.name_of("hidden_size"), " (", width, ") is no multiple of num_attention_heads (",
         heads, ")");
-  image_width = part.count("encoder_hidden_size", 1408), queries = config.count("num_query_tokens", 32);
+  image_width = part.count("encoder_hidden_size", 1408);
+  queries = config.count("num_query_tokens", 32);
   const int64_t inner = part.count("intermediate_size", 3072), every = part.count("cross_attention_frequency", 2);
   const double eps = part.number("layer_norm_eps", 1e-12);
   const auto activation = activation_named(part.text("hidden_act", "gelu"));
@@ -58,7 +60,8 @@ QFormer::QFormer(const nlohmann::json& json, Weights weights) {
           take_mlp(from, "intermediate" + which + ".dense", "output" + which + ".dense", width, inner, activation),
           from.layer_norm("output" + which + ".LayerNorm", width, eps)};
     };
-    layer.text = feed_forward(""), layer.queries = feed_forward("_query");
+    layer.text = feed_forward("");
+    layer.queries = feed_forward("_query");
     layers.push_back(std::move(layer));
   }
 }

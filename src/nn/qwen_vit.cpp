@@ -26,10 +26,14 @@ QwenVisionLayer take_layer(Weights weights, const QwenVit::Config& c) {
 
 QwenVit::Config read_config(const ModelConfig& vision) {
   QwenVit::Config c;
-  c.width = vision.count("hidden_size", 3584), c.heads = vision.count("num_heads", 16);
-  c.mlp = vision.count("intermediate_size", 3420), c.out = vision.count("out_hidden_size", 3584);
-  c.channels = vision.count("in_channels", 3), c.frames = vision.count("temporal_patch_size", 2);
-  c.patch = vision.count("patch_size", 14), c.merge = vision.count("spatial_merge_size", 2);
+  c.width = vision.count("hidden_size", 3584);
+  c.heads = vision.count("num_heads", 16);
+  c.mlp = vision.count("intermediate_size", 3420);
+  c.out = vision.count("out_hidden_size", 3584);
+  c.channels = vision.count("in_channels", 3);
+  c.frames = vision.count("temporal_patch_size", 2);
+  c.patch = vision.count("patch_size", 14);
+  c.merge = vision.count("spatial_merge_size", 2);
   c.window = vision.count("window_size", 112) / c.merge / c.patch;
   c.activation = activation_named(vision.text("hidden_act", "silu"));
   if (vision.find("rope_parameters")) c.theta = vision.part("rope_parameters").number("rope_theta", c.theta);

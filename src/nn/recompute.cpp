@@ -34,12 +34,18 @@ struct RecomputeBackward : torch::autograd::Node {
     const auto outputs = part(input);
     variable_list reached, pulls;
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (grads[i].defined() && outputs[i].requires_grad()) reached.push_back(outputs[i]), pulls.push_back(grads[i]);
+      if (grads[i].defined() && outputs[i].requires_grad()) {
+        reached.push_back(outputs[i]);
+        pulls.push_back(grads[i]);
+      }
     variable_list wanted;
     std::vector<size_t> places;
     const auto all = with_parameters(input, parameters);
     for (size_t i = 0; i < all.size(); ++i)
-      if (all[i].requires_grad() && task_should_compute_output(i)) wanted.push_back(all[i]), places.push_back(i);
+      if (all[i].requires_grad() && task_should_compute_output(i)) {
+        wanted.push_back(all[i]);
+        places.push_back(i);
+      }
     variable_list out(all.size());
     if (reached.empty() || wanted.empty()) return out;
     const auto found = torch::autograd::grad(reached, wanted, pulls, none, false, /*allow_unused=*/true);
@@ -60,7 +66,9 @@ std::vector<torch::Tensor> recompute(Part part, const torch::Tensor& x, const st
   }
   auto node = std::shared_ptr<RecomputeBackward>(new RecomputeBackward, torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  node->part = std::move(part), node->x = SavedVariable(x, false), node->parameters = parameters;
+  node->part = std::move(part);
+  node->x = SavedVariable(x, false);
+  node->parameters = parameters;
   torch::autograd::set_history(outputs, node);
   return outputs;
 }

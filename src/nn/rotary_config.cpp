@@ -75,8 +75,10 @@ RotaryConfig rotary_config(const nlohmann::json& text, const std::string& path) 
   const double longest = real(text, "max_position_embeddings", 2048, path);
   c.trained_positions = static_cast<int64_t>(
       c.type == "dynamic" ? longest : real(rope, "original_max_position_embeddings", longest, path));
-  c.low_frequency = real(rope, "low_freq_factor", 1, path), c.high_frequency = real(rope, "high_freq_factor", 4, path);
-  c.beta_fast = real(rope, "beta_fast", 32, path), c.beta_slow = real(rope, "beta_slow", 1, path);
+  c.low_frequency = real(rope, "low_freq_factor", 1, path);
+  c.high_frequency = real(rope, "high_freq_factor", 4, path);
+  c.beta_fast = real(rope, "beta_fast", 32, path);
+  c.beta_slow = real(rope, "beta_slow", 1, path);
   if (c.type == "yarn") {
     const auto scale = [&](double m) { return c.factor <= 1 ? 1.0 : 0.1 * m * std::log(c.factor) + 1; };
     const double m = real(rope, "mscale", 0, path), all = real(rope, "mscale_all_dim", 0, path);

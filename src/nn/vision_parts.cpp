@@ -7,7 +7,7 @@ namespace asr {
 
 TowerShape read_tower_shape(const ModelConfig& vision, const TowerShape& otherwise) {
   TowerShape out = otherwise;
-  out.image = vision.sides("image_size", otherwise.image[0]),
+  out.image = vision.sides("image_size", otherwise.image[0]);
   out.patch = vision.sides("patch_size", otherwise.patch[0]);
   out.channels = vision.count("num_channels", otherwise.channels);
   out.width = vision.count("hidden_size", otherwise.width);

@@ -54,7 +54,8 @@ void each_weight(F& f, Linear& linear) {
 }
 template <class F>
 void each_weight(F& f, LayerNorm& norm) {
-  f(norm.weight), f(norm.bias);
+  f(norm.weight);
+  f(norm.bias);
 }
 template <class F>
 void each_weight(F& f, RmsNorm& norm) {
@@ -62,7 +63,8 @@ void each_weight(F& f, RmsNorm& norm) {
 }
 template <class F>
 void each_weight(F& f, Mlp& mlp) {
-  each_weight(f, mlp.up), each_weight(f, mlp.down);
+  each_weight(f, mlp.up);
+  each_weight(f, mlp.down);
 }
 template <class F>
 void each_weight(F& f, torch::Tensor& tensor) {

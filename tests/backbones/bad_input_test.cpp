@@ -125,7 +125,10 @@ TEST(BadGrid, DoesNotMatchTheTokensOrThePixels) {
 // Pictures of one pixel and long strips go through every family, or are refused by the family's own rule.
 class OddQuestion : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { golden = open_reference(GetParam()), model = open_model(golden.folder, at::kFloat); }
+  void SetUp() override {
+    golden = open_reference(GetParam());
+    model = open_model(golden.folder, at::kFloat);
+  }
   Golden golden;
   std::unique_ptr<PretrainedBackbone> model;
 };

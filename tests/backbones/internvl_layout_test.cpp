@@ -106,7 +106,8 @@ TEST_F(InternVlLayouts, LlamaAndALargeTowerAndAnotherLayer) {
   write_tensors(chat() + "/model.safetensors",
                 chat_tensors(read_tensors(hf() + "/model.safetensors"), config, /*internlm2=*/false));
   edit_config(chat(), [&](json& c) {
-    c["llm_config"] = config["text_config"], c["llm_config"]["architectures"] = {"LlamaForCausalLM"};
+    c["llm_config"] = config["text_config"];
+    c["llm_config"]["architectures"] = {"LlamaForCausalLM"};
   });
   expect_same();
 }
@@ -149,7 +150,10 @@ TEST_F(InternVlLayouts, PicturesAndPromptsArePackedAlike) {
   const auto a = load(hf()), b = load(chat());
   const auto wide = picture(28, 70), square = picture(40, 40);
   PackItem item;
-  item.id = "one", item.question = "what is the thing?", item.answer = "the red", item.images = {&wide, &square};
+  item.id = "one";
+  item.question = "what is the thing?";
+  item.answer = "the red";
+  item.images = {&wide, &square};
   const auto one = a->pack({item}), other = b->pack({item});
   EXPECT_TRUE(one.pixels.equal(other.pixels));
   EXPECT_TRUE(one.tile_grid.equal(other.tile_grid));
@@ -174,7 +178,9 @@ TEST_F(InternVlLayouts, OtherTiles) {
   write_chat();
   const auto wide = picture(28, 60), tie = picture(28, 70);
   PackItem item;
-  item.id = "one", item.question = "what?", item.images = {&wide};
+  item.id = "one";
+  item.question = "what?";
+  item.images = {&wide};
   Want want;
   want.tap_layers = 1;
   const auto tokens = [&](const std::function<void(json&)>& edit) {
@@ -219,10 +225,13 @@ TEST_F(InternVlLayouts, TheFirstPixelShuffleIsTransposed) {
   model->configure(options);
   const auto image = picture(28, 28);
   PackItem item;
-  item.id = "one", item.question = "what?", item.images = {&image};
+  item.id = "one";
+  item.question = "what?";
+  item.images = {&image};
   const auto packed = model->pack({item});
   Want want;
-  want.loss = false, want.tap_layers = 1;
+  want.loss = false;
+  want.tap_layers = 1;
   const auto grid = model->forward(packed, Pass{}, want).attention;                       // [1, 1, heads, rows, 2, 2]
   const auto taps = model->inspect(packed, Pass{}, {1}, packed.question).taps.layers[0];  // [1, heads, rows, 4]
   EXPECT_TRUE(grid[0][0].equal(taps[0].reshape({taps.size(1), -1, 2, 2}).transpose(2, 3)));
@@ -360,9 +369,11 @@ TEST_F(InternVlLayouts, BadFoldersAreNamed) {
   EXPECT_CONTAINS(refusal([](json& c) { c["llm_config"]["architectures"] = {"Phi3ForCausalLM"}; }),
                   "config.json: 'llm_config.architectures' names the language model 'Phi3ForCausalLM', which is not "
                   "supported; known: InternLM2ForCausalLM, LlamaForCausalLM, Qwen2ForCausalLM");
-  EXPECT_CONTAINS(
-      refusal([](json& c) { c["llm_config"].erase("architectures"), c["llm_config"]["model_type"] = "qwen3"; }),
-      "'llm_config.architectures'");
+  EXPECT_CONTAINS(refusal([](json& c) {
+                    c["llm_config"].erase("architectures");
+                    c["llm_config"]["model_type"] = "qwen3";
+                  }),
+                  "'llm_config.architectures'");
   EXPECT_CONTAINS(refusal([](json& c) { c.erase("llm_config"); }), "'llm_config' is missing");
   EXPECT_CONTAINS(refusal([](json& c) { c["vision_config"] = 3; }), "'vision_config' is missing or no object");
   EXPECT_CONTAINS(refusal([](json& c) { c["vision_config"]["model_type"] = "siglip"; }), "must be intern_vit_6b");
@@ -383,7 +394,8 @@ TEST_F(InternVlLayouts, BadFoldersAreNamed) {
   EXPECT_CONTAINS(refusal([](json& c) { c["vision_config"]["num_hidden_layers"] = 1; }),
                   "tensors that the model does not have, such as 'vision_model.encoder.layers.1.");
   EXPECT_CONTAINS(refusal([](json& c) {
-                    c["vision_config"]["layer_norm_eps"] = 1e-5, c["vision_config"]["qk_normalization"] = true;
+                    c["vision_config"]["layer_norm_eps"] = 1e-5;
+                    c["vision_config"]["qk_normalization"] = true;
                   }),
                   "layer_norm_eps");
   EXPECT_CONTAINS(refusal([](json& c) { c["vision_config"].erase("hidden_size"); }), "asks for 9600 rows");

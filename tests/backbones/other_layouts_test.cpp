@@ -20,8 +20,10 @@ struct Seen {
 Seen look(const Golden& golden) {
   const auto model = load_pretrained(golden.folder);
   Batch batch;
-  batch.ids = golden.index("in.input_ids"), batch.pixels = golden.real("in.pixel_values");
-  batch.mask = golden.index("in.attention_mask").ne(0), batch.labels = at::full_like(batch.ids, -1);
+  batch.ids = golden.index("in.input_ids");
+  batch.pixels = golden.real("in.pixel_values");
+  batch.mask = golden.index("in.attention_mask").ne(0);
+  batch.labels = at::full_like(batch.ids, -1);
   if (golden.io.find("in.image_grid_thw")) batch.image_grid = golden.index("in.image_grid_thw").contiguous();
   at::NoGradGuard no_grad;
   const auto inside = model->inspect(batch, Pass{}, {}, batch.mask);
@@ -102,10 +104,12 @@ TEST(OtherLayouts, FlatConfiguration) {
   const auto expected = look(golden);
   auto config = golden.config;
   const auto text = config["text_config"];
-  config.erase("text_config"), config.erase("dtype");
+  config.erase("text_config");
+  config.erase("dtype");
   for (const auto& [key, value] : text.items())
     if (key != "model_type" && key != "rope_parameters" && key != "dtype") config[key] = value;
-  config["rope_theta"] = text["rope_parameters"]["rope_theta"], config["torch_dtype"] = "float32";
+  config["rope_theta"] = text["rope_parameters"]["rope_theta"];
+  config["torch_dtype"] = "float32";
   config["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", text["rope_parameters"]["mrope_section"]}};
   write_text(golden.folder + "/config.json", config.dump());
   expect_same(expected, look(golden));

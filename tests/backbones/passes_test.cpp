@@ -66,7 +66,9 @@ class TinyPasses : public ::testing::TestWithParam<PassCase> {
   void SetUp() override {
     const auto& c = GetParam();
     auto config = tiny_config(c.kind, "S");
-    config.vision.image = 32, config.vision.layers = 1, config.text.layers = 3;
+    config.vision.image = 32;
+    config.vision.layers = 1;
+    config.text.layers = 3;
     const auto tokenizer = WordTokenizer::from_texts({"what color is the circle?", "red green blue"});
     model = TinyBackbone::random(config, tokenizer, 7);
     model->configure({});
@@ -146,7 +148,8 @@ TEST_P(TinyPasses, LogitsLossAndState) {
 
 TEST_P(TinyPasses, StatisticsOfStates) {
   Want want;
-  want.loss = false, want.states = want.early = true;
+  want.loss = false;
+  want.states = want.early = true;
   const auto out = pass(want);
   const auto over = [&](const torch::Tensor& x, bool largest) {
     std::vector<torch::Tensor> rows;
@@ -177,7 +180,9 @@ TEST_P(TinyPasses, TapsOfEveryRowAndColumn) {
   for (const auto rows : {TapRows::question, TapRows::answer, TapRows::text})
     for (const auto columns : {TapColumns::visual, TapColumns::all}) {
       Want want;
-      want.tap_layers = 2, want.tap_rows = rows, want.tap_columns = columns;
+      want.tap_layers = 2;
+      want.tap_rows = rows;
+      want.tap_columns = columns;
       const bool all = columns == TapColumns::all;
       if (!all && !visual) {
         EXPECT_CONTAINS(error_of([&] { pass(want); }), "there is no picture to attend to");
@@ -221,7 +226,8 @@ TEST_P(TinyPasses, GenerationContinuesTheSameSequence) {
       one.labels = torch::full_like(one.ids, -1);
       one.question = one.mask;
       Want want;
-      want.loss = false, want.all_logits = true;
+      want.loss = false;
+      want.all_logits = true;
       const auto best = model->forward(one, Pass{}, want).all_logits.select(1, one.ids.size(1) - 1).argmax(-1);
       if (best.item<int64_t>() == WordTokenizer::kEnd) break;
       expected.push_back(best.item<int64_t>());
@@ -247,7 +253,9 @@ TEST(TinyPass, WithoutPicturesIsTheTextAlone) {
   const auto alone = model->without_pictures(batch);
   EXPECT_FALSE(alone.pixels.defined() || alone.features.defined());
   batch.ids = torch::tensor({{5, 6, 2, 7}});
-  batch.mask = batch.ids.gt(0), batch.question = batch.mask, batch.labels = torch::tensor({{-1, -1, -1, 7}});
+  batch.mask = batch.ids.gt(0);
+  batch.question = batch.mask;
+  batch.labels = torch::tensor({{-1, -1, -1, 7}});
   batch.inserted = torch::zeros({1, 2, 3});
   EXPECT_CONTAINS(error_of([&] { model->forward(batch, Pass{}, {}); }), "must be [1, count, 128]");
 }

@@ -110,8 +110,11 @@ TEST_P(PretrainedPasses, InsertedVectorsLogitsTapsAndStates) {
   for (const int64_t count : {0, 2}) {
     batch.inserted = count ? torch::randn({batch.size(), count, model->width()}) : torch::Tensor();
     Want want;
-    want.all_logits = want.states = want.early = true, want.loss = batch.labels.ge(0).any().item<bool>();
-    want.tap_layers = 2, want.tap_rows = TapRows::text, want.tap_columns = TapColumns::all;
+    want.all_logits = want.states = want.early = true;
+    want.loss = batch.labels.ge(0).any().item<bool>();
+    want.tap_layers = 2;
+    want.tap_rows = TapRows::text;
+    want.tap_columns = TapColumns::all;
     const auto out = model->forward(batch, Pass{}, want);
     EXPECT_EQ(out.all_logits.size(1), batch.ids.size(1));
     EXPECT_EQ(out.attention.size(4), batch.ids.size(1) + count);
@@ -175,7 +178,8 @@ TEST_P(PretrainedPasses, TextAlone) {
   at::NoGradGuard no_grad;
   const auto alone = model->without_pictures(batch);
   Want want;
-  want.all_logits = true, want.loss = false;
+  want.all_logits = true;
+  want.loss = false;
   const auto out = model->forward(alone, Pass{}, want);
   const auto head = model->language().head.weight.to(at::kDouble);
   const auto table = model->language().embedding.to(at::kDouble);
@@ -243,11 +247,14 @@ TEST_P(PretrainedPasses, StatisticsOfTheTowerBelongToTheirSamples) {
   }
   std::vector<PackItem> items(2);
   for (size_t i = 0; i < 2; ++i) {
-    items[i].id = cat("item ", i), items[i].answer = "red", items[i].images = {&pictures[i]};
+    items[i].id = cat("item ", i);
+    items[i].answer = "red";
+    items[i].images = {&pictures[i]};
     items[i].question = i ? "what is the color?" : "where?";
   }
   Want want;
-  want.loss = false, want.early = true;
+  want.loss = false;
+  want.early = true;
   const auto both = model->forward(model->pack(items), Pass{}, want);
   for (size_t i = 0; i < 2; ++i) {
     const auto one = model->forward(model->pack({items[i]}), Pass{}, want);
@@ -275,7 +282,8 @@ TEST(LlavaPasses, StatisticsAreThoseOfTheClassTokenAndThePatches) {
   at::NoGradGuard no_grad;
   const auto states = tower(batch.pixels.to(at::kDouble), Pass{});
   Want want;
-  want.loss = false, want.early = true;
+  want.loss = false;
+  want.early = true;
   auto asked = batch;
   asked.question = batch.mask;
   const auto out = model->forward(asked, Pass{}, want);

@@ -34,7 +34,8 @@ TEST_P(ReferenceModel, GivesTheSameNumbers) {
 
 TEST_P(ReferenceModel, GeneratesTheSameTokens) {
   if (IsSkipped()) return;
-  check_tokens(golden, at::kCPU, at::kDouble), check_tokens(golden, at::kCPU, at::kFloat);
+  check_tokens(golden, at::kCPU, at::kDouble);
+  check_tokens(golden, at::kCPU, at::kFloat);
 }
 
 TEST_P(ReferenceModel, AdaptersGiveTheSameGradients) {
@@ -115,14 +116,20 @@ class TrainedModel : public ReferenceModel {
     for (const auto& site : model->sites()) {
       auto& expert = site.linear->slots.back().experts.back();
       expert.b.detach().normal_(0, 0.02);
-      parameters.push_back(expert.a), parameters.push_back(expert.b);
-      names.push_back(site.name + " A"), names.push_back(site.name + " B");
+      parameters.push_back(expert.a);
+      parameters.push_back(expert.b);
+      names.push_back(site.name + " A");
+      names.push_back(site.name + " B");
     }
-    want.tap_layers = std::min<int64_t>(2, model->layers()), want.pooled = true;
+    want.tap_layers = std::min<int64_t>(2, model->layers());
+    want.pooled = true;
   }
   Batch batch_with(const std::string& answer) const {
     PackItem item;
-    item.id = "one", item.question = "what is the color?", item.answer = answer, item.images = {&image};
+    item.id = "one";
+    item.question = "what is the color?";
+    item.answer = answer;
+    item.images = {&image};
     item.functional = [](const std::vector<Token>& tokens) {  // not all, so that the choice counts
       std::vector<bool> out(tokens.size(), true);
       out[0] = false;

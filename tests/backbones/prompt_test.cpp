@@ -24,7 +24,10 @@ std::string asked(const PretrainedBackbone& model, const PackItem& item) {
 TEST(Prompts, OfAnInstructionBenchmarkAreItsReleases) {
   const Image8 picture{8, 8, std::vector<uint8_t>(8 * 8 * 3, 100)};
   PackItem item;
-  item.id = "x", item.question = "What is it?\nAnswer briefly.", item.answer = "a cat", item.images = {&picture};
+  item.id = "x";
+  item.question = "What is it?\nAnswer briefly.";
+  item.answer = "a cat";
+  item.images = {&picture};
   for (const char* recipe : {"native", "asr-paper"}) {
     BackboneOptions options;
     options.recipe = recipe;
@@ -51,8 +54,12 @@ TEST(Prompts, OfAnInstructionBenchmarkAreItsReleases) {
 TEST(Prompts, AreCutAlikeWhateverTheAnswer) {
   const auto tokenizer = load_tokenizer(kModels + "llava");
   PromptTemplate prompt;
-  prompt.before = "USER: ", prompt.picture = "<image>\n", prompt.image = "<image>", prompt.after = " ASSISTANT:";
-  prompt.answer_before = " ", prompt.beginning = "<s>";
+  prompt.before = "USER: ";
+  prompt.picture = "<image>\n";
+  prompt.image = "<image>";
+  prompt.after = " ASSISTANT:";
+  prompt.answer_before = " ";
+  prompt.beginning = "<s>";
   PackItem item;
   item.id = "x";
   for (int i = 0; i < 20; ++i) item.question += "word" + std::to_string(i) + " ";

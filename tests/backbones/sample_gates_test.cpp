@@ -40,7 +40,8 @@ torch::Tensor weights_of_two() {
 void check_samples(Backbone& model, const Batch& both, const std::vector<Batch>& alone, double tolerance) {
   at::NoGradGuard no_grad;
   Want want;
-  want.all_logits = true, want.loss = false;
+  want.all_logits = true;
+  want.loss = false;
   for (const auto kind : {GateKind::given, GateKind::router}) {
     for (const auto& site : model.all_sites()) site.linear->slots.clear();
     add_gated_slot(model, kind);
@@ -71,7 +72,8 @@ TEST(SampleGates, BuiltInModels) {
   const auto tokenizer = WordTokenizer::from_texts({"what color is the circle?", "red green blue"});
   for (const std::string kind : {"tiny", "tiny_cross"}) {
     auto config = tiny_config(kind, "S");
-    config.vision.image = 32, config.text.layers = 2;
+    config.vision.image = 32;
+    config.text.layers = 2;
     const auto model = TinyBackbone::random(config, tokenizer, 3);
     torch::manual_seed(2);
     Batch both;
@@ -114,7 +116,8 @@ TEST_P(SampleGatesModels, PretrainedModels) {
   }
   std::vector<PackItem> items(2);
   for (size_t i = 0; i < 2; ++i) {
-    items[i].id = cat("item ", i), items[i].images = {&pictures[i]};
+    items[i].id = cat("item ", i);
+    items[i].images = {&pictures[i]};
     items[i].question = i ? "what is the color?" : "where?";
   }
   if (several) items[0].images.push_back(&pictures[2]);

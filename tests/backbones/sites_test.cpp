@@ -27,16 +27,19 @@ TEST(TinySites, EveryLinearOfAttentionAndLayersIsThere) {
   const auto tokenizer = WordTokenizer::from_texts({"what is it?"});
   for (const std::string kind : {"tiny", "tiny_cross"}) {
     auto config = tiny_config(kind, "S");
-    config.text.layers = 2, config.vision.layers = 1;
+    config.text.layers = 2;
+    config.vision.layers = 1;
     const auto model = TinyBackbone::random(config, tokenizer, 1);
     std::vector<std::string> all = {"vision.layers.0.qkv", "vision.layers.0.o", "projector.in", "projector.out"};
     std::vector<std::string> usual = {"projector.in", "projector.out"};
     for (const std::string layer : {"layers.0.", "layers.1."}) {
       for (const char* part : {"q", "k", "v", "o"}) all.push_back(layer + part);
-      usual.push_back(layer + "q"), usual.push_back(layer + "v");
+      usual.push_back(layer + "q");
+      usual.push_back(layer + "v");
       if (kind == "tiny_cross") {
         for (const char* part : {"cross.q", "cross.k", "cross.v", "cross.o"}) all.push_back(layer + part);
-        usual.push_back(layer + "cross.q"), usual.push_back(layer + "cross.v");
+        usual.push_back(layer + "cross.q");
+        usual.push_back(layer + "cross.v");
       }
       for (const char* part : {"gate", "up", "down"}) all.push_back(layer + part);
     }
@@ -104,7 +107,8 @@ TEST_P(PretrainedSites, DefaultOnesKeepTheirOrder) {
     }
     expected.push_back("language_projection");
   } else if (type == "qwen2_5_vl") {
-    expected.push_back("model.visual.merger.mlp.0"), expected.push_back("model.visual.merger.mlp.2");
+    expected.push_back("model.visual.merger.mlp.0");
+    expected.push_back("model.visual.merger.mlp.2");
   } else if (golden.io.find("in.pixel_values")) {
     expected.push_back("model.multi_modal_projector.linear_1");
     expected.push_back("model.multi_modal_projector.linear_2");

@@ -14,7 +14,10 @@ WordTokenizer tokenizer() {
 
 TinyConfig small(const std::string& kind) {
   TinyConfig c = tiny_config(kind, "S");
-  c.vision.image = 32, c.vision.layers = 1, c.text.layers = 3, c.size = "custom";
+  c.vision.image = 32;
+  c.vision.layers = 1;
+  c.text.layers = 3;
+  c.size = "custom";
   return c;
 }
 
@@ -31,7 +34,10 @@ Batch batch_of(const TinyConfig& config) {
 
 Want all_of(int64_t layers) {
   Want want;
-  want.tap_layers = layers, want.pooled = true, want.logits = true, want.state = true;
+  want.tap_layers = layers;
+  want.pooled = true;
+  want.logits = true;
+  want.state = true;
   return want;
 }
 
@@ -73,7 +79,8 @@ TEST_P(TinyKinds, FeaturesOfTheFrozenPathGiveTheSameOutput) {
   const auto m = model();
   auto batch = batch_of(m->config());
   const auto from_pixels = m->forward(batch, {}, all_of(1)).loss;
-  batch.features = m->encode_images(batch.pixels), batch.pixels = torch::Tensor();
+  batch.features = m->encode_images(batch.pixels);
+  batch.pixels = torch::Tensor();
   EXPECT_TRUE(at::allclose(m->forward(batch, {}, all_of(1)).loss, from_pixels, 1e-6, 1e-7));
 }
 
@@ -120,7 +127,8 @@ TEST_P(TinyKinds, SpectralLossReachesTheAdaptersAndAnswersDoNotMatter) {
     const bool after = name.rfind(cross ? "layers.2.cross.v" : "layers.2.v", 0) == 0;
     EXPECT_EQ(grads[i].defined() && grads[i].abs().max().item<double>() > 0, !after) << name;
   }
-  batch.ids[0][5] = 30, batch.labels[0][5] = 30;  // another answer
+  batch.ids[0][5] = 30;
+  batch.labels[0][5] = 30;  // another answer
   EXPECT_NEAR(loss_of(batch).item<double>(), loss.item<double>(), 1e-7);
 }
 
@@ -141,7 +149,8 @@ TEST_P(TinyKinds, CachedGenerationEqualsTheSlowWay) {
       one.labels[0][ids.size(1)] = 0;
       one.question = torch::zeros_like(one.mask);
       Want want;
-      want.logits = true, want.loss = false;
+      want.logits = true;
+      want.loss = false;
       const int64_t best = m->forward(one, {}, want).logits.argmax(-1).item<int64_t>();
       if (best == WordTokenizer::kEnd) {
         EXPECT_EQ(fast[b].size(), step);

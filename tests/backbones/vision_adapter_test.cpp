@@ -56,7 +56,9 @@ TEST(TinyTower, AdaptersLearnAndKeptFeaturesAreNotRead) {
   const auto tokenizer = WordTokenizer::from_texts({"what color is the circle?", "red green blue"});
   for (const std::string kind : {"tiny", "tiny_cross"}) {
     auto config = tiny_config(kind, "S");
-    config.vision.image = 32, config.vision.layers = 2, config.text.layers = 2;
+    config.vision.image = 32;
+    config.vision.layers = 2;
+    config.text.layers = 2;
     const auto model = TinyBackbone::random(config, tokenizer, 2);
     torch::manual_seed(5);
     Batch batch;

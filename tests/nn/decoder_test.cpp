@@ -20,12 +20,22 @@ Linear random_linear(int64_t out, int64_t in) {
 Decoder small_decoder() {
   torch::manual_seed(6);
   Decoder d;
-  d.config.layers = 3, d.config.width = 32, d.config.heads = 4, d.config.kv_heads = 2, d.config.mlp = 48;
+  d.config.layers = 3;
+  d.config.width = 32;
+  d.config.heads = 4;
+  d.config.kv_heads = 2;
+  d.config.mlp = 48;
   for (int i = 0; i < d.config.layers; ++i) {
     DecoderLayer l;
-    l.attention_norm.weight = torch::rand({32}) + 0.5, l.mlp_norm.weight = torch::rand({32}) + 0.5;
-    l.q = random_linear(32, 32), l.k = random_linear(16, 32), l.v = random_linear(16, 32), l.o = random_linear(32, 32);
-    l.gate = random_linear(48, 32), l.up = random_linear(48, 32), l.down = random_linear(32, 48);
+    l.attention_norm.weight = torch::rand({32}) + 0.5;
+    l.mlp_norm.weight = torch::rand({32}) + 0.5;
+    l.q = random_linear(32, 32);
+    l.k = random_linear(16, 32);
+    l.v = random_linear(16, 32);
+    l.o = random_linear(32, 32);
+    l.gate = random_linear(48, 32);
+    l.up = random_linear(48, 32);
+    l.down = random_linear(32, 48);
     d.layers.push_back(std::move(l));
   }
   d.final_norm.weight = torch::ones({32});
@@ -35,7 +45,8 @@ Decoder small_decoder() {
 Decoder moved(Decoder d, const at::TensorOptions& to) {
   const auto move = [&](torch::Tensor& t) { t = t.to(to); };
   for (auto& l : d.layers) {
-    move(l.attention_norm.weight), move(l.mlp_norm.weight);
+    move(l.attention_norm.weight);
+    move(l.mlp_norm.weight);
     for (auto* one : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) move(one->weight);
   }
   move(d.final_norm.weight);
@@ -57,7 +68,8 @@ std::string name_of(const at::TensorOptions& place) {
 
 torch::Tensor padded_mask(int64_t left, int64_t right) {  // [2, 11]; the second sample is shorter
   auto mask = torch::ones({2, 11}, at::kBool);
-  mask[1].narrow(0, 0, left).fill_(false), mask[1].narrow(0, 11 - right, right).fill_(false);
+  mask[1].narrow(0, 0, left).fill_(false);
+  mask[1].narrow(0, 11 - right, right).fill_(false);
   return mask;
 }
 
@@ -102,7 +114,8 @@ TEST(Decoder, TapsTheSameInEveryPlaceAlsoWhenLayersRunAgain) {
     const auto run = [&](const at::TensorOptions& place, bool again) {
       const auto device = place.device();
       auto asked = request;
-      asked.rows = asked.rows.to(device), asked.columns = asked.columns.to(device);
+      asked.rows = asked.rows.to(device);
+      asked.columns = asked.columns.to(device);
       const auto input = x.to(place).detach().requires_grad_();
       const auto here = moved(decoder, place);  // needed again by layers that run again
       TapResult taps;

@@ -27,7 +27,8 @@ RandomModel qformer_model() {
       model.linear(at + name + ".attention.query", width, width);
       model.linear(at + name + ".attention.key", width, memory);
       model.linear(at + name + ".attention.value", width, memory);
-      model.linear(at + name + ".output.dense", width, width), model.norm(at + name + ".output.LayerNorm", width);
+      model.linear(at + name + ".output.dense", width, width);
+      model.norm(at + name + ".output.LayerNorm", width);
     };
     attention("attention", width);
     if (i % 2 == 0) attention("crossattention", image_width);
@@ -109,13 +110,17 @@ TEST(QFormer, EqualsThePlainFormula) {
   expect_close(former(input.image, input.ids, input.mask, Pass()), plain.out, 1e-5, "float");
   // Words that are not seen change nothing for the others.
   auto other = input.ids.clone();
-  other[1][3] = 17, other[1][4] = 18;
+  other[1][3] = 17;
+  other[1][4] = 18;
   const auto changed = former(input.image, other, input.mask, Pass());
   const auto seen = input.visible().to(at::kFloat).unsqueeze(-1);
   expect_close(changed * seen, plain.out * seen, 1e-5, "padding");
   expect_close(former(input.image.to(at::kBFloat16), input.ids, input.mask, Pass()), plain.out, 0.05, "bfloat16");
   int64_t visited = 0;
-  former.each([&](torch::Tensor& weight) { visited += weight.numel(), weight = weight.to(at::kDouble); });
+  former.each([&](torch::Tensor& weight) {
+    visited += weight.numel();
+    weight = weight.to(at::kDouble);
+  });
   EXPECT_EQ(visited, model.size());
   expect_close(former(input.image.to(at::kDouble), input.ids, input.mask, Pass()), plain.out, 1e-12, "double");
 }
@@ -126,9 +131,11 @@ TEST(QFormer, TapsShowTheModelsOwnAttention) {
   const Input input;
   const auto plain = plain_qformer(model, input);
   TapRequest cross, self;
-  cross.layers = {1}, cross.rows = torch::tensor({{0, 1, 2, 3}, {3, 1, 0, -1}});
+  cross.layers = {1};
+  cross.rows = torch::tensor({{0, 1, 2, 3}, {3, 1, 0, -1}});
   cross.columns = at::arange(1, 7).expand({2, 6});  // without the class token
-  self.layers = {0, 2}, self.rows = torch::tensor({{4, 5, 6, 7, 8}, {4, 5, 6, -1, -1}});
+  self.layers = {0, 2};
+  self.rows = torch::tensor({{4, 5, 6, 7, 8}, {4, 5, 6, -1, -1}});
   self.columns = at::arange(queries).expand({2, queries});
   TapResult crossed, selves;
   const auto tapped = former(input.image, input.ids, input.mask, Pass(), {&cross, &crossed, &self, &selves});
@@ -165,7 +172,8 @@ TEST(QFormer, GradientsReachExpertsThroughOutputAndTap) {
     parameters.push_back(tensor);
   }
   TapRequest request;
-  request.layers = {0, 1}, request.rows = at::arange(queries).expand({2, queries});
+  request.layers = {0, 1};
+  request.rows = at::arange(queries).expand({2, queries});
   request.columns = at::arange(1, 7).expand({2, 6});
   TapResult tapped;
   const auto run = [&] {
@@ -190,13 +198,15 @@ TEST(QFormer, ComputesTheSameOnEveryDevice) {
   QFormer former(qformer_config(), qformer_model().weights());
   const Input input;
   TapRequest request;
-  request.layers = {0, 1}, request.rows = at::arange(queries).expand({2, queries});
+  request.layers = {0, 1};
+  request.rows = at::arange(queries).expand({2, queries});
   request.columns = at::arange(1, 7).expand({2, 6});
   TapResult expected_rows;
   const auto expected = former(input.image, input.ids, input.mask, Pass(), {&request, &expected_rows});
   for (const auto& device : devices()) {
     former.each([&](torch::Tensor& weight) { weight = weight.to(device); });
-    request.rows = request.rows.to(device), request.columns = request.columns.to(device);
+    request.rows = request.rows.to(device);
+    request.columns = request.columns.to(device);
     const auto ids = input.ids.to(device), mask = input.mask.to(device);
     for (const auto type : {at::kFloat, at::kBFloat16}) {
       TapResult rows;
