@@ -271,7 +271,7 @@ TEST(Theorem, W1W2AndGaussianInsertionOnOneDimensionalLaws) {
     // In the metric of the old law, both laws alike.
     const double sigma = std::sqrt(old_law.variance[0]), w1 = wasserstein_1d(old, now, 1) / sigma,
                  w2 = wasserstein_1d(old, now, 2) / sigma;
-    delta = gaussian_drift(now_law, old_law);
+    const double delta = gaussian_drift(now_law, old_law);
     EXPECT_LE(w1, w2 + 1e-12);
     EXPECT_LE(w2, gamma_now + delta + gamma_old + 2e-3);  // quantile grid of the Gaussian
     EXPECT_GT(gamma_old, 0.02) << "the law should not be Gaussian";
