@@ -1,7 +1,6 @@
 #include "streams/prepare/preparation.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,21 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBuffer = 1 << 16;
 constexpr int64_t kShownFrom = int64_t(16) << 20;  // bytes of a source from which reading shows its progress
-constexpr const char* kIndex = "/stream.json";
-constexpr const char* kState = "/progress.json";
-
-json source_of(const std::string& path) {
-  struct stat info = {};
-  check(stat(path.c_str(), &info) == 0, path, ": is not there any more");
-  return {{"path", path},
-          {"bytes", static_cast<int64_t>(info.st_size)},
-          {"changed", fmt::format("{}.{:09d}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec)}};
-}
-
-bool unchanged(const json& source) {
-  const auto path = source.value("path", std::string());
-  return path_exists(path) && source_of(path) == source;
-}
 
 void make_folder(const std::string& path) {
   std::error_code error;
@@ -146,13 +130,14 @@ void Preparation::open_folder() {
   opened_ = true;
   const auto& folder = options_.output;
   make_folder(folder);
-  state_ = load_stored(folder + kState);
+  state_ = load_stored(folder + kPreparedState);
   const bool ours = state_.is_object() && state_.contains("options");
   check(ours || is_unused_folder(folder), folder, ": is not empty and no preparation of ours; choose another folder");
   remove_temporaries(folder);  // left by a preparation that was killed
-  if (ours && state_["options"] == options_.to_json()) return check_progress(state_, folder + kState, tasks_.size());
+  if (ours && state_["options"] == options_.to_json())
+    return check_progress(state_, folder + kPreparedState, tasks_.size());
   state_ = {{"options", options_.to_json()}, {"units", json::object()}};
-  write_file_atomically(folder + kState, state_.dump(1) + "\n");
+  write_file_atomically(folder + kPreparedState, state_.dump(1) + "\n");
 }
 
 bool Preparation::unit_is_done(const std::string& name) const {
@@ -191,7 +176,7 @@ void Preparation::close_unit(const std::string& name) {
   files_.clear();
   skipped_.reset();
   state_["units"][name] = std::move(current_);
-  write_file_atomically(options_.output + kState, state_.dump(1) + "\n");
+  write_file_atomically(options_.output + kPreparedState, state_.dump(1) + "\n");
 }
 
 void Preparation::read(const std::string& path, const RecordUse& use) {
@@ -354,70 +339,10 @@ json Preparation::finish() {
             printable(task["name"].get<std::string>()), ", split ", split, "; ", why_empty(out, split));
   check(!options_.strict || counts_agree(out), options_.source,
         ": counts differ from the published ones (--strict); run without it to see the table");
-  write_file_atomically(options_.output + kIndex, out.dump(1) + "\n");
+  write_file_atomically(options_.output + kPreparedIndex, out.dump(1) + "\n");
   std::error_code error;
-  fs::remove(options_.output + kState, error);
+  fs::remove(options_.output + kPreparedState, error);
   return out;
-}
-
-namespace {
-
-// An option that the stream would not read is a mistake.
-void check_meant(const PrepareOptions& options) {
-  const PrepareOptions standard;
-  const auto only = [&](bool set, const char* option, const char* stream) {
-    check(!set || options.stream == stream, option, " belongs to ", stream, "; ", options.stream, " does not read it");
-  };
-  only(!options.held_out.empty(), "--held-out", "vqacl");
-  only(options.imbalance != standard.imbalance, "--imbalance", "clt-vqa");
-  only(options.min_count != standard.min_count, "--min-count", "clt-vqa");
-  only(options.tune_images != standard.tune_images, "--tune-images", "vqav2-10");
-  only(!options.task_field.empty(), "--task-field", "manifest");
-}
-
-// What stream.json names must still lie there.
-void check_files(const json& index, const std::string& folder) {
-  for (const auto& task : index["tasks"])
-    for (const auto& file : task["files"]) {
-      const auto path = folder + "/" + file["path"].get<std::string>();
-      std::error_code error;
-      const auto bytes = fs::file_size(path, error);
-      check(!error && static_cast<int64_t>(bytes) == file["bytes"].get<int64_t>(), path,
-            error ? ": is missing" : ": has changed since", ", though ", folder,
-            "/stream.json says it is complete; remove that folder, then prepare again");
-    }
-}
-
-}  // namespace
-
-json prepare_stream(const PrepareOptions& asked) {
-  const PreparedStreamInfo* info = nullptr;
-  std::vector<std::string> names;
-  for (const auto& candidate : prepared_stream_infos()) {
-    names.push_back(candidate.name);
-    if (candidate.name == asked.stream) info = &candidate;
-  }
-  check(info != nullptr, "stream '", printable(asked.stream), "' cannot be prepared",
-        did_you_mean(asked.stream, names));
-  check_meant(asked);
-  check(!asked.output.empty(), "-o is missing; say where the prepared stream is to be written");
-  Preparation preparation(asked);
-  auto stored = load_stored(asked.output + kIndex);
-  if (stored.is_object() && stored.contains("options") && stored.contains("sources")) {
-    check_prepared_index(stored, asked.output + kIndex);
-    bool same = stored["options"] == preparation.options().to_json();
-    for (const auto& source : stored["sources"]) same = same && unchanged(source);
-    check(same, asked.output,
-          ": holds a stream prepared from other files or with other options; choose another folder");
-    check_files(stored, asked.output);
-    std::error_code ignored;
-    fs::remove(asked.output + kState, ignored);  // the process may have been killed just before it did
-    stored["already_complete"] = true;
-    return stored;
-  }
-  check(stored.is_null(), asked.output, ": holds a stream.json of another kind; choose another folder");
-  info->prepare(preparation);
-  return preparation.finish();
 }
 
 }  // namespace asr

@@ -1,5 +1,8 @@
 #include "streams/prepare/stored.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "base/atomic_file.h"
@@ -142,6 +145,19 @@ void check_progress(const json& state, const std::string& path, size_t tasks) {
     for (const auto& [name, unit] : object_member(state, "units", path).items())
       check_unit(unit, cat(path, ": unit '", printable(name), "'"), tasks);
   });
+}
+
+json source_of(const std::string& path) {
+  struct stat info = {};
+  check(stat(path.c_str(), &info) == 0, path, ": is not there any more");
+  return {{"path", path},
+          {"bytes", static_cast<int64_t>(info.st_size)},
+          {"changed", fmt::format("{}.{:09d}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec)}};
+}
+
+bool unchanged(const json& source) {
+  const auto path = source.value("path", std::string());
+  return path_exists(path) && source_of(path) == source;
 }
 
 }  // namespace asr

@@ -16,4 +16,11 @@ void check_prepared_index(const nlohmann::json& index, const std::string& path);
 // The same of progress.json, for a stream of so many tasks.
 void check_progress(const nlohmann::json& state, const std::string& path, size_t tasks);
 
+inline constexpr const char* kPreparedIndex = "/stream.json";    // of the folder, written last
+inline constexpr const char* kPreparedState = "/progress.json";  // while it is being written
+
+// A source file as it is remembered, and whether it is still so.
+nlohmann::json source_of(const std::string& path);
+bool unchanged(const nlohmann::json& source);
+
 }  // namespace asr
