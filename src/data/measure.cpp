@@ -26,7 +26,6 @@ void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Tea
                     const std::function<void(const Measured&)>& use) {
   at::NoGradGuard no_grad;
   const auto& [set, rows, stage] = of;
-  const int64_t kBlock = set.packer ? 16 : 128;  // a large model's insides for 128 samples fill a GPU
   const bool all = wanted == Wanted::all;
   const auto& spectral = with.options.spectral;
   Want want;
@@ -35,7 +34,7 @@ void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Tea
   want.tap_layers = with.tap_layers;
   std::unique_ptr<SpectralEncoder> encoder;
   check(!rows.empty(), "there is no sample to measure spectra on");
-  const LongPass over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), kBlock};
+  const LongPass over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
   each_block(over, team, [&](Part here, Part) {
     const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");

@@ -16,7 +16,7 @@ struct CostContext {
 
   const Options& options;
   double parameters = 0;             // trained numbers
-  double picture_bytes = 0;          // of a training sample's picture, as a buffer keeps it
+  double picture_bytes = 0;          // of a training sample's picture, decoded
   std::vector<double> task_samples;  // for training, a task each
 
   double samples() const {

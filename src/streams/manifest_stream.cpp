@@ -144,6 +144,12 @@ class ManifestStream final : public Stream {
     return phases_.empty() ? std::vector<TrainingPhase>() : phases_.at(task);
   }
   std::string fingerprint() const override { return fingerprint_; }
+  PictureFile picture_file(size_t task, DataSplit split, int64_t index) const override {
+    const auto& rows = rows_.at(task)[static_cast<size_t>(split)];
+    const auto row = rows.file.row(rows.spots.at(static_cast<size_t>(index)));
+    if (row.image.empty()) return {};
+    return {image_path(manifest_.images, row.image), manifest_.frames};
+  }
   std::vector<std::string> picture_files(size_t task, DataSplit split) const override {
     std::vector<std::string> out;
     std::unordered_set<std::string> seen;

@@ -22,6 +22,12 @@ struct StreamSample {
   std::vector<uint8_t> pixels;  // [height][width][3], of the picture's own size
 };
 
+// Where a picture comes from: an image file, or a video of which `frames` are put side by side (streams/picture.h).
+struct PictureFile {
+  std::string path;  // empty: drawn, or none
+  int64_t frames = 1;
+};
+
 // What stands around a row's text: the run's recipe, or the template of an instruction benchmark's own release.
 enum class PromptStyle { recipe, instruction };
 template <>
@@ -63,6 +69,7 @@ class Stream {
   virtual std::vector<TrainingPhase> phases(size_t /*task*/) const { return {}; }
   // Of the data: changes when any sample, task, metric or limit would, but for the content of pictures in files.
   virtual std::string fingerprint() const = 0;
+  virtual PictureFile picture_file(size_t /*task*/, DataSplit /*split*/, int64_t /*index*/) const { return {}; }
   // The files that the pictures of a split are read from, each once; none where they are drawn.
   virtual std::vector<std::string> picture_files(size_t /*task*/, DataSplit /*split*/) const { return {}; }
 };

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/encoded_samples.h"
+#include "data/packed_samples.h"
 #include "io/word_tokenizer.h"
 #include "skills/functional_tokens.h"
 #include "skills/parser/parser.h"
@@ -49,7 +51,7 @@ class Analyser final : public QuestionAnalyser {
 // trained on but never given. Said once a task and split, where there are any.
 void report_coverage(const SampleSet& set, const Backbone& model, const std::string& task, const char* split) {
   int64_t good = 0;
-  for (const auto& text : set.texts) {
+  for (const auto& text : set.infos()) {
     const auto tokens = model.tokenizer().encode(text.answer);
     const bool known = model.image_size() == 0 ||  // sub-words can write anything
                        std::none_of(tokens.begin(), tokens.end(),
@@ -73,34 +75,43 @@ std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, Skill
   return std::make_unique<Analyser>(SkillParser::load(parser), mode);
 }
 
-const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
-  const std::pair<size_t, DataSplit> key(task, split);
-  auto place = sets_.find(key);
-  if (place == sets_.end()) {
-    const auto sample = [this, task, split](int64_t i) { return stream_.sample(task, split, i); };
-    const bool packed = model_.image_size() == 0;
-    auto set = packed ? packed_samples(
-                            stream_.size(task, split), [&](int64_t i) { return stream_.text(task, split, i); },
-                            [sample](int64_t i) {
-                              auto s = sample(i);
-                              return Image8{s.height, s.width, std::move(s.pixels)};
-                            },
-                            model_, &analyser_)
-                      : encode_samples(stream_.size(task, split), sample, model_, &analyser_, &team_);
-    set.name = cat(printable(stream_.tasks()[task].name), " (", split_name(split), ")");
-    // A word is several tokens of a large vocabulary.
-    set.prompt = stream_.tasks()[task].prompt;
-    set.answer_tokens = stream_.tasks()[task].answer_tokens * (packed ? 4 : 1);
-    report_coverage(set, model_, stream_.tasks()[task].name, split == DataSplit::train ? "train" : "val");
-    if (packed) set.posterior = question_posteriors(set.texts, analyser_, &team_).to(model_.device());
-    place = sets_.emplace(key, std::move(set)).first;
+// A word is several tokens of a large vocabulary.
+constexpr int64_t kPiecesAWord = 4;
+
+std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
+  const int64_t count = stream_.size(task, split);
+  const auto sample = [this, task, split](int64_t i) { return stream_.sample(task, split, i); };
+  const auto text = [this, task, split](int64_t i) { return stream_.text(task, split, i); };
+  const auto file = [this, task, split](int64_t i) { return stream_.picture_file(task, split, i); };
+  const auto picture = [sample](int64_t i) {
+    auto s = sample(i);
+    return Image8{s.height, s.width, std::move(s.pixels)};
+  };
+  const auto& about = stream_.tasks()[task];
+  const auto finish = [&](SampleSet& set, int64_t pieces) {
+    set.name = cat(printable(about.name), " (", split_name(split), ")");
+    set.prompt = about.prompt;
+    set.answer_tokens = about.answer_tokens * pieces;
+    report_coverage(set, model_, about.name, split == DataSplit::train ? "train" : "val");
+  };
+  if (model_.image_size() == 0) {
+    auto set = packed_samples(count, text, {picture, file}, model_, &analyser_);
+    finish(*set, kPiecesAWord);
+    set->posterior = question_posteriors(set->infos(), analyser_, &team_).to(model_.device());
+    return set;
   }
-  if (model_.image_size() > 0 && model_.vision_adapted())
-    place->second.features = torch::Tensor();  // each step sees the pictures otherwise
-  else if (model_.image_size() > 0 && !place->second.features.defined())
-    cache_features(place->second, model_, team_);
-  if (reference && !place->second.reference_image.defined()) cache_reference(place->second, model_, team_);
-  return place->second;
+  auto set = std::make_shared<EncodedSamples>(encode_samples(count, sample, model_, &analyser_, &team_));
+  set->file = file;
+  finish(*set, 1);
+  set->cache_features(team_);
+  return set;
+}
+
+const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
+  auto& set = sets_[{task, split}];
+  if (!set) set = read(task, split);
+  if (reference && !set->reference_image.defined()) cache_reference(*set, model_, team_);
+  return *set;
 }
 
 }  // namespace asr

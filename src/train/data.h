@@ -30,11 +30,13 @@ class Data {
   std::map<std::pair<size_t, Head>, TaskScore> zero_shot;
 
  private:
+  std::shared_ptr<SampleSet> read(size_t task, DataSplit split);
+
   const Stream& stream_;
   const Backbone& model_;
   const QuestionAnalyser& analyser_;
   const Team& team_;
-  std::map<std::pair<size_t, DataSplit>, SampleSet> sets_;
+  std::map<std::pair<size_t, DataSplit>, std::shared_ptr<SampleSet>> sets_;
 };
 
 }  // namespace asr

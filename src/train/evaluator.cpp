@@ -10,7 +10,6 @@
 #include "data/drawn_rows.h"
 #include "data/long_pass.h"
 #include "io/analysis_file.h"
-#include "io/resample.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
 #include "skills/part_of_speech.h"
@@ -31,7 +30,7 @@ TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::st
   out.texts = team.gather_texts(out.texts);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
-    answered.push_back({set.texts[i].id, out.texts[i], set.texts[i].references, set.texts[i].type});
+    answered.push_back({set.infos()[i].id, out.texts[i], set.infos()[i].references, set.infos()[i].type});
   auto result = evaluate_metric(metric, answered);
   out.score = result.score;
   out.per_sample = std::move(result.per_sample);
@@ -41,7 +40,7 @@ TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::st
 std::string predictions_text(const SampleSet& set, const TaskScore& score) {
   std::string lines;
   for (size_t i = 0; i < score.texts.size(); ++i) {
-    const auto& text = set.texts[i];
+    const auto& text = set.infos()[i];
     nlohmann::json line = {{"question_id", text.id},       {"text", score.texts[i]}, {"answer", text.answer},
                            {"score", score.per_sample[i]}, {"skill", text.skill},    {"question", text.question}};
     if (text.references.size() > 1) line["references"] = text.references;
@@ -119,12 +118,10 @@ nlohmann::json functional_list(const std::string& question) {
   return out;
 }
 
-// A picture as the report shows it: of one size, whatever the samples'.
+// A picture as the report shows it: of one size, whatever the samples'. [H, W, 3]
 torch::Tensor overlay_picture(const SampleSet& set, int64_t i) {
-  if (!set.packer) return set.pixels[i].permute({1, 2, 0}).cpu();
-  constexpr int64_t kSide = 224;
-  const auto image = resize(set.picture(i), kSide, kSide, ResampleFilter::Bilinear);
-  auto out = at::empty({kSide, kSide, 3}, at::kByte);
+  const auto image = set.shown_picture(i);
+  auto out = at::empty({image.height, image.width, 3}, at::kByte);
   std::copy(image.rgb.begin(), image.rgb.end(), out.data_ptr<uint8_t>());
   return out;
 }
@@ -143,7 +140,7 @@ nlohmann::json add_overlays(const Pooled& pooled, const std::vector<AnalysedTask
     const auto measured = static_cast<int64_t>(rows.size());
     for (int64_t i = 0; i < std::min(wanted, measured); ++i) {
       const auto row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
-      const auto& text = task.set->texts[row];
+      const auto& text = task.set->infos()[row];
       images.push_back(overlay_picture(*task.set, rows[static_cast<size_t>(i)]));
       maps.push_back(pooled.m.map[offset + i]);
       list.push_back({{"task", task.name},
@@ -220,7 +217,7 @@ AnalysisTables analysis_tables(const Pooled& pooled, const std::vector<AnalysedT
 std::string samples_hash(const AnalysedTask& task, int64_t samples) {
   auto list = nlohmann::json::array();
   for (const int64_t i : analysed_rows(task.name, task.set->size(), samples)) {
-    const auto& text = task.set->texts[static_cast<size_t>(i)];
+    const auto& text = task.set->info(i);
     list.push_back({text.id, text.question, text.answer});
   }
   const auto bytes = list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

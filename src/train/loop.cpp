@@ -29,8 +29,7 @@ std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, ui
 
 std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
   std::string out;
-  for (size_t i = 0; i < std::min<size_t>(rows.size(), 8); ++i)
-    out += (i ? ", " : "") + set.texts[static_cast<size_t>(rows[i])].id;
+  for (size_t i = 0; i < std::min<size_t>(rows.size(), 8); ++i) out += (i ? ", " : "") + set.info(rows[i]).id;
   return rows.size() > 8 ? cat(out, " and ", rows.size() - 8, " more") : out;
 }
 
@@ -185,6 +184,7 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
   out.rows = pass_rows(phase, now_at, out.share);
   if (!phase.runs_model) return out;
   out.batch = set.training_rows(out.rows, augment(now_at));
+  for (auto& info : out.batch.info) info.stage = parts_.at.stage;
   // The passes of this process that come next, in this step and the following ones.
   for (int64_t ahead = 1; ahead <= run.workers; ++ahead) {
     const int64_t later = micro - passes.begin + ahead;

@@ -11,7 +11,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/random.h"
-#include "data/sample_set.h"
+#include "data/encoded_samples.h"
 #include "nn/adamw.h"
 #include "streams/world/world.h"
 #include "tensor/device.h"
@@ -34,10 +34,9 @@ WordTokenizer world_tokenizer() {
 // Batches of similar length: a caption would otherwise make every batch as long as itself.
 class Batches {
  public:
-  Batches(const SampleSet& pool, const PretrainOptions& options) : options_(options) {
+  Batches(const EncodedSamples& pool, const PretrainOptions& options) : options_(options) {
     constexpr int64_t kShort = 24;
-    for (int64_t i = 0; i < pool.size(); ++i)
-      buckets_[pool.length[static_cast<size_t>(i)] <= kShort ? 0 : 1].push_back(i);
+    for (int64_t i = 0; i < pool.size(); ++i) buckets_[pool.tokens(i) <= kShort ? 0 : 1].push_back(i);
   }
   std::vector<int64_t> at(int64_t step) const {
     Random random({options_.seed, 0xba7c4, static_cast<uint64_t>(step)});
@@ -77,7 +76,7 @@ json accuracy_of(const TinyBackbone& model, const world::Stream& stream, size_t 
     const auto rows = range(begin, std::min(samples, begin + 500));
     const auto answers = model.generate(set.rows(rows).input, Pass{}, 60);
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto& truth = set.texts[static_cast<size_t>(rows[i])].answer;
+      const auto& truth = set.info(rows[i]).answer;
       right += lower(model.tokenizer().decode(answers[i])) == lower(truth);
       most = std::max(most, ++counts[truth]);
     }
@@ -105,6 +104,27 @@ json check_accuracy(const TinyBackbone& model, const std::string& file, int64_t 
   return out;
 }
 
+// All samples of the training, drawn block by block.
+std::shared_ptr<SampleSet> draw_pool(const PretrainOptions& options, const TinyBackbone& model) {
+  constexpr int64_t kBlock = 1 << 14;  // bytes go to the device block by block
+  Progress drawing("draw samples", options.pool);
+  std::vector<EncodedSamples> blocks;
+  for (int64_t begin = 0; begin < options.pool; begin += kBlock) {
+    const int64_t count = std::min(kBlock, options.pool - begin);
+    const auto sample = [&](int64_t i) {
+      return to_stream_sample(world::pretraining_sample(static_cast<uint64_t>(begin + i)), "pretraining",
+                              static_cast<int>(model.image_size()));
+    };
+    blocks.push_back(encode_samples(count, sample, model, nullptr));
+    drawing.advance(count);
+    stop_if_interrupted("before training; nothing was written");
+  }
+  std::vector<const SampleSet*> parts;
+  for (const auto& block : blocks) parts.push_back(&block);
+  drawing.finish();
+  return concatenate(parts);
+}
+
 }  // namespace
 
 json pretrain(const PretrainOptions& options) {
@@ -125,43 +145,8 @@ json pretrain(const PretrainOptions& options) {
     log << line.dump() << std::endl;
   };
 
-  Progress drawing("draw samples", options.pool);
-  SampleSet pool;
-  {
-    constexpr int64_t kBlock = 1 << 14;  // bytes go to the device block by block
-    std::vector<SampleSet> blocks;
-    std::vector<torch::Tensor> pixels, ids, mask, labels, question;
-    int64_t longest = 0;
-    for (int64_t begin = 0; begin < options.pool; begin += kBlock) {
-      const int64_t count = std::min(kBlock, options.pool - begin);
-      blocks.push_back(encode_samples(
-          count,
-          [&](int64_t i) {
-            return to_stream_sample(world::pretraining_sample(static_cast<uint64_t>(begin + i)), "pretraining",
-                                    static_cast<int>(config.vision.image));
-          },
-          *model, nullptr));
-      longest = std::max(longest, blocks.back().ids.size(1));
-      drawing.advance(count);
-      stop_if_interrupted("before training; nothing was written");
-    }
-    const auto wide = [&](const torch::Tensor& t, int64_t fill) {
-      return at::constant_pad_nd(t, {0, longest - t.size(1)}, fill);
-    };
-    for (auto& b : blocks) {
-      pixels.push_back(b.pixels), ids.push_back(wide(b.ids, 0)), mask.push_back(wide(b.mask, 0));
-      labels.push_back(wide(b.labels, -1)), question.push_back(wide(b.question, 0));
-      pool.length.insert(pool.length.end(), b.length.begin(), b.length.end());
-      pool.asked.insert(pool.asked.end(), b.asked.begin(), b.asked.end());
-      pool.texts.resize(pool.length.size());
-      b = {};
-    }
-    pool.pixels = at::cat(pixels), pool.ids = at::cat(ids), pool.mask = at::cat(mask), pool.labels = at::cat(labels);
-    pool.question = at::cat(question);
-  }
-  drawing.finish();
-
-  const Batches batches(pool, options);
+  const auto pool = draw_pool(options, *model);
+  const Batches batches(dynamic_cast<const EncodedSamples&>(*pool), options);
   AdamWOptions adam;
   adam.weight_decay = options.weight_decay;
   AdamW optimizer(weights, adam);
@@ -170,7 +155,7 @@ json pretrain(const PretrainOptions& options) {
   double mean_loss = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
     optimizer.zero_grad();
-    const auto loss = model->forward(pool.rows(batches.at(step)).input, Pass{}, Want{}).loss;
+    const auto loss = model->forward(pool->rows(batches.at(step)).input, Pass{}, Want{}).loss;
     loss.backward();
     optimizer.clip(1.0);
     optimizer.step(cosine_rate(options.learning_rate, step, options.steps, options.warmup));

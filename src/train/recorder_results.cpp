@@ -46,9 +46,9 @@ json skill_drift(const std::string& before, const std::string& after) {
 json part_accuracy(const std::vector<AnalysedTask>& analysed) {
   std::map<std::string, SkillScore> parts;
   for (const auto& task : analysed)
-    for (size_t i = 0; i < task.set->texts.size(); ++i) {
-      if (task.set->texts[i].part.empty()) continue;
-      auto& entry = parts[task.set->texts[i].part];
+    for (size_t i = 0; i < task.set->infos().size(); ++i) {
+      if (task.set->infos()[i].part.empty()) continue;
+      auto& entry = parts[task.set->infos()[i].part];
       ++entry.samples;
       entry.sum += task.score->per_sample[i];
     }

@@ -21,7 +21,7 @@ std::vector<std::string> training_answers(Data& data) {
   std::set<std::string> out;
   for (size_t task = 0; task < data.stream().tasks().size(); ++task) {
     const auto& set = data.get(task, DataSplit::train);
-    for (int64_t i = 0; i < set.size(); ++i) out.insert(set.texts[static_cast<size_t>(i)].answer);
+    for (int64_t i = 0; i < set.size(); ++i) out.insert(set.info(i).answer);
   }
   return {out.begin(), out.end()};
 }
@@ -153,8 +153,8 @@ int64_t RunParts::planned_steps() const {
 const SampleSet& RunParts::stage_data(bool reference) {
   if (!joint()) return data.get(order[static_cast<size_t>(at.stage) - 1], DataSplit::train, reference);
   if (!union_) {
-    std::vector<SampleSet> sets;
-    for (const size_t number : order) sets.push_back(data.get(number, DataSplit::train));
+    std::vector<const SampleSet*> sets;
+    for (const size_t number : order) sets.push_back(&data.get(number, DataSplit::train));
     union_ = concatenate(sets);
     union_->name = "all tasks";
   }

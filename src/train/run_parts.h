@@ -77,7 +77,7 @@ class RunParts {
                              std::function<const StageMoments&()> moments);
 
  private:
-  std::optional<SampleSet> union_;  // of joint training
+  std::shared_ptr<SampleSet> union_;  // of joint training
 };
 
 // One adapter on the model's usual sites, of the rank and scale that the options say.

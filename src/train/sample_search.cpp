@@ -4,6 +4,10 @@
 #include <bitset>
 #include <cstring>
 #include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "io/image.h"
 
 namespace asr {
 namespace {
@@ -125,14 +129,29 @@ std::string SampleSearch::find(const char* data, size_t size) const {
   return "";
 }
 
+std::string SampleSearch::find_in_images(const char* data, size_t size) const {
+  const std::string_view bytes(data, size);
+  for (const std::string_view begin : {std::string_view("\x89PNG\r\n\x1a\n"), std::string_view("\xff\xd8\xff")})
+    for (size_t at = bytes.find(begin); at != std::string_view::npos; at = bytes.find(begin, at + 1)) try {
+        const auto image = decode_image({reinterpret_cast<const uint8_t*>(data) + at, size - at}, "bytes");
+        auto found = find(reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size());
+        if (!found.empty()) return found;
+      } catch (const Error&) {  // bytes that only begin like an image
+      }
+  return "";
+}
+
 std::string SampleSearch::find(const std::string& bytes) const {
-  return find(bytes.data(), bytes.size());
+  auto found = find(bytes.data(), bytes.size());
+  return found.empty() ? find_in_images(bytes.data(), bytes.size()) : found;
 }
 
 std::string SampleSearch::find(const torch::Tensor& tensor) const {
   const auto plain = tensor.detach().cpu().contiguous();
   if (plain.numel() == 0) return "";  // no address either
-  if (auto found = find(static_cast<const char*>(plain.data_ptr()), plain.nbytes()); !found.empty()) return found;
+  const auto* data = static_cast<const char*>(plain.data_ptr());
+  if (auto found = find(data, plain.nbytes()); !found.empty()) return found;
+  if (auto found = find_in_images(data, plain.nbytes()); !found.empty()) return found;
   for (const double factor : {1.0, 255.0}) {
     const auto whole = whole_numbers(plain, factor);
     if (auto found = find(reinterpret_cast<const char*>(whole.data_ptr<int64_t>()), whole.nbytes()); !found.empty())

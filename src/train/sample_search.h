@@ -1,6 +1,7 @@
 // Looks for a stream's training samples in bytes and in tensors: rows of their pictures, their questions as text and as
-// token numbers; as they are, as numbers of any type, as fractions of 255 and inverted. One pass over the bytes serves
-// any number of samples. What is compressed, encrypted or learnt by heart is not found by any search.
+// token numbers; as they are, as numbers of any type, as fractions of 255 and inverted, and inside image files. One
+// pass over the bytes serves any number of samples. What is otherwise compressed, encrypted or learnt by heart is not
+// found.
 #pragma once
 
 #include <torch/types.h>
@@ -41,6 +42,7 @@ class SampleSearch {
   };
   void add_needle(std::string bytes, const char* what);
   std::string find(const char* data, size_t size) const;
+  std::string find_in_images(const char* data, size_t size) const;  // PNG and JPEG files among the bytes
   std::string find_in(const char* data, size_t size, size_t length, const Windows& windows) const;
 
   std::vector<Needle> needles_;

@@ -1,5 +1,6 @@
 // EWC's Fisher is a statistic of the stage's data: how a training step is split into passes does not change it.
 #include "data/drawn_rows.h"
+#include "data/encoded_samples.h"
 #include "tests/support/tensors.h"
 #include "tests/train/run_support.h"
 #include "train/kept_state.h"
@@ -13,7 +14,7 @@ struct FisherCase {
   AdapterBank bank;
   NamedParameters parameters;
   const std::unique_ptr<Task> task = language_task();
-  SampleSet data;
+  std::shared_ptr<SampleSet> data;
   const Team alone;
 
   explicit FisherCase(const std::string& path) : model(load_backbone(path)), bank(model->all_sites()) {
@@ -33,7 +34,7 @@ struct FisherCase {
       if (i % 3 == 0) s.answer += " " + s.answer + " " + s.answer;  // passes hold different numbers of answer tokens
       return s;
     };
-    data = encode_samples(20, sample, *model, nullptr);
+    data = std::make_shared<EncodedSamples>(encode_samples(20, sample, *model, nullptr));
   }
 
   torch::Tensor fisher(int64_t batch, const std::string& block, const std::string& samples = "0", uint64_t seed = 0) {
@@ -43,7 +44,7 @@ struct FisherCase {
       out.how.slots = bank.answering();
       return out;
     };
-    StageContext stage{1, seed, batch, *model, bank, *task, parameters, data, {}, answering, alone};
+    StageContext stage{1, seed, batch, *model, bank, *task, parameters, *data, {}, answering, alone};
     methods[0]->after_stage(stage);
     for (const auto& item : kept_items("ewc", methods))
       if (item.name == "method.ewc.fisher") return item.tensor;
@@ -77,9 +78,9 @@ TEST(Fisher, IsMeasuredOnSamplesDrawnAtRandom) {
   EXPECT_TRUE(drawn.equal(fixture.fisher(8, "4", "8")));
   EXPECT_FALSE(drawn.equal(fixture.fisher(8, "4", "8", 1))) << "the seed draws";
   const auto whole = fixture.data;
-  fixture.data = subset(whole, range(0, 8));
+  fixture.data = whole->subset(range(0, 8));
   EXPECT_FALSE(drawn.equal(fixture.fisher(8, "4"))) << "not the first ones";
-  fixture.data = subset(whole, drawn_rows(20, 8, draw_key(DrawPurpose::fisher, 0, 1)));
+  fixture.data = whole->subset(drawn_rows(20, 8, draw_key(DrawPurpose::fisher, 0, 1)));
   EXPECT_LT(apart(drawn, fixture.fisher(8, "4")), 1e-5);
 }
 

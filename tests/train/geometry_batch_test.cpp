@@ -1,5 +1,6 @@
 // The geometry term reaches over a forward pass or over a whole step (geometry.batch); with the latter, how a step is
 // split into passes changes nothing. Its reference is of the pictures that are trained on, augmented or not.
+#include "data/encoded_samples.h"
 #include "spectral/spectral_loss.h"
 #include "tests/train/run_support.h"
 #include "train/tasks.h"

@@ -66,7 +66,7 @@ class CountedMemory final : public c10::Allocator {
 class StageMeasure : public ::testing::Test {
  protected:
   // `copies` times the same samples.
-  SampleSet samples(int64_t count, size_t copies = 1) {
+  std::shared_ptr<SampleSet> stage_samples(int64_t count, size_t copies = 1) {
     auto list = small_run(folder / "model", folder / "out", "asr");
     list.push_back({"stream.train", std::to_string(count), "test"});
     const auto config = resolve_run(list);
@@ -77,7 +77,7 @@ class StageMeasure : public ::testing::Test {
       analyser = make_analyser(config.run.parser, SkillMode::soft);
     }
     Data data(*stream, *model, *analyser, alone);
-    return concatenate(std::vector<SampleSet>(copies, data.get(0, DataSplit::train)));
+    return concatenate(std::vector<const SampleSet*>(copies, &data.get(0, DataSplit::train)));
   }
   StageMoments measured(const SampleSet& set, const Options& options, const Team& team = {}) {
     return stage_moments({*model, plain_pass, options, 2}, {set, range(0, set.size()), 1}, team);
@@ -90,7 +90,8 @@ class StageMeasure : public ::testing::Test {
 };
 
 TEST_F(StageMeasure, BlocksAddUpToTheWholeStageBitForBit) {
-  const auto set = samples(300);  // two blocks and a part
+  const auto held = stage_samples(300);
+  const auto& set = *held;  // two blocks and a part
   for (const auto spectrum : {Spectrum::full, Spectrum::raw}) {
     Options options;
     options.asr.spectrum = spectrum;
@@ -103,7 +104,8 @@ TEST_F(StageMeasure, BlocksAddUpToTheWholeStageBitForBit) {
 }
 
 TEST_F(StageMeasure, MemoryDoesNotGrowWithTheStage) {
-  const auto one = samples(128), eight = samples(128, 8);
+  const auto one_block = stage_samples(128), eight_blocks = stage_samples(128, 8);
+  const auto &one = *one_block, &eight = *eight_blocks;
   ASSERT_EQ(eight.size(), 8 * one.size());
   const auto peak = [&](const SampleSet& set) {
     const CountedMemory counted;
@@ -133,7 +135,8 @@ class PairedTeam final : public Team {
 };
 
 TEST_F(StageMeasure, TwoProcessesFindTheSameBits) {
-  const auto set = samples(300);
+  const auto held = stage_samples(300);
+  const auto& set = *held;
   const Options options;
   std::vector<torch::Tensor> given(2);
   const PairedTeam first(0, given), second(1, given);
@@ -144,7 +147,8 @@ TEST_F(StageMeasure, TwoProcessesFindTheSameBits) {
 }
 
 TEST_F(StageMeasure, StatesInPiecesAreRefused) {
-  const auto set = samples(20);
+  const auto held = stage_samples(20);
+  const auto& set = *held;
   auto state = measured(set, Options()).state();
   StageMoments moments{Options()};
   for (const size_t cut : {size_t(1), size_t(4), size_t(100), state.size() - 1}) {

@@ -68,7 +68,7 @@ TEST_P(EveryMethod, KeepsWhatItDeclares) {
   if (method == "er") {
     int found = 0;
     for (const auto& item : audit.kept) found += !item.found.empty();
-    EXPECT_GE(found, 3);  // pictures, tokens and texts are all recognised
+    EXPECT_GE(found, 2);  // pictures and texts are both recognised
   }
 }
 
