@@ -1,4 +1,4 @@
-// Experience replay: a bounded buffer of raw samples with an equal quota for every seen stage, mixed into each batch at
+// Experience replay: a bounded buffer of raw samples with an equal quota for every seen stage, mixed into batches at
 // current : replay = 3 : 1. The loss is the plain mean over the mixed batch.
 #include <algorithm>
 
@@ -14,22 +14,17 @@ class Er final : public Method {
   Keeps keeps() const override { return Keeps::samples; }
   void visit(OptionVisitor& visitor) override {
     visitor("buffer", buffer_size_, 1, 1000000000, "samples kept in all, in equal shares of the stages seen");
-    visitor("share", share_, 0.01, 0.99, "part of a batch that is replayed");
+    visitor("share", share_, 0.01, 0.99, "part of the samples trained on that is replayed");
     visitor("keep", keep_.keep,
             "pictures as the bytes of their files (PNG where they are drawn), or the files' paths alone");
   }
   void prepare(Backbone&, const Options&) override { buffer_ = ReplayBuffer(keep_); }
   void before_stage(StageContext& stage) override { buffer_.open(stage.data); }
-  int64_t current_rows(int64_t batch, int stage) const override {
-    if (stage == 1) return batch;  // asked before the run begins, too: whatever the buffer holds then
-    return std::clamp<int64_t>(batch - std::lround(share_ * static_cast<double>(batch)), 1, batch);
-  }
+  double replay_share(int stage) const override { return stage == 1 ? 0 : share_; }
 
   void mix_batch(SampleBatch& batch, Share& share, const Backbone& model, uint64_t key) override {
-    if (buffer_.size() == 0) return;
-    const double ratio = share_ / (1 - share_);
-    const auto wanted = std::max<int64_t>(1, std::lround(ratio * static_cast<double>(share.whole)));
-    const auto rows = buffer_.draw(wanted, key);
+    const auto rows = buffer_.draw(share.room, key);
+    share.room -= static_cast<int64_t>(rows.size());
     const auto mine = part_of(static_cast<int64_t>(rows.size()), share.team);
     const int64_t first = share.whole + mine.begin;
     share.whole += static_cast<int64_t>(rows.size());

@@ -146,7 +146,8 @@ class Method {
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }
-  virtual int64_t current_rows(int64_t batch, int /*stage*/) const { return batch; }  // the rest is replay
+  // Part of the samples of a stage's passes that `mix_batch` adds: Share::room has so many, on average over passes.
+  virtual double replay_share(int /*stage*/) const { return 0; }
 
   // Slots that must be there in a stage; those that are not yet are made. Nothing: one adapter on the run's sites.
   // `plain` is what the run's options say of sites, rank and scale.

@@ -1,5 +1,7 @@
 #include "parallel/team.h"
 
+#include <cmath>
+
 #include <algorithm>
 #include <cstring>
 
@@ -43,6 +45,13 @@ std::vector<std::string> Team::gather_texts(const std::vector<std::string>& text
 
 Part part_of(int64_t count, int64_t rank, int64_t size) {
   return {count * rank / size, count * (rank + 1) / size};
+}
+
+Part current_samples(int64_t pass, int64_t batch, double share) {
+  const auto before = [&](int64_t passes) {
+    return passes * batch - std::llround(share * static_cast<double>(passes * batch));
+  };
+  return {before(pass), before(pass + 1)};
 }
 
 Part part_of(int64_t count, const Team& team) {

@@ -36,6 +36,11 @@ struct Part {
 Part part_of(int64_t count, int64_t rank, int64_t size);
 Part part_of(int64_t count, const Team& team);
 
+// The samples of a stage's own data that a pass takes, counted from the first pass, where `share` of all samples is
+// replayed and a pass has room for `batch` of both: over any number of passes the share is right to within a sample, so
+// that it holds for small batches, too, some of which then have more of one kind or none of it.
+Part current_samples(int64_t pass, int64_t batch, double share);
+
 // The part of a batch that a process holds. The loss of a batch is the sum of what the processes return for their
 // parts, and so is its gradient: means over the batch are scaled by these shares.
 struct Share {
@@ -43,6 +48,7 @@ struct Share {
   std::vector<int64_t> positions =
       {};              // of its samples in the whole batch; empty: it holds a stand-in that counts for 0
   int64_t whole = 0;   // samples of the whole batch
+  int64_t room = 0;    // that it has left for replay
   int64_t before = 0;  // samples that processes of lower rank hold
   double samples = 1;  // its part of the samples
   double answers = 1;  // its part of what is learnt: answer tokens, or samples with a closed head

@@ -31,10 +31,10 @@ struct Subject {
   }
 
   bool joint() const { return methods[0]->joint(); }
-  int64_t rows_a_pass(int stage) const {  // of the stage's own samples; the rest of the batch is replay
-    int64_t out = config.run.batch;
-    for (const auto& method : methods) out = std::min(out, method->current_rows(config.run.batch, stage));
-    return out;
+  double rows_a_pass(int stage) const {  // of the stage's own samples; the rest of the batch is replay
+    double share = 0;
+    for (const auto& method : methods) share = std::max(share, method->replay_share(stage));
+    return number_of(config.run.batch) * (1 - share);
   }
 
   const RunConfig& config;
@@ -207,7 +207,7 @@ int64_t steps_of(const Subject& subject) {
   if (subject.joint()) {
     double drawn = 0;
     for (const auto& task : tasks) drawn += run.epochs_of(task.name) * number_of(task.train);
-    return run.all_steps(1, std::lround(drawn), run.batch);
+    return run.all_steps(1, std::lround(drawn), number_of(run.batch));
   }
   int64_t out = 0;
   for (size_t i = 0; i < tasks.size(); ++i)

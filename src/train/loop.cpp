@@ -73,16 +73,15 @@ bool Loop::reaches_over_passes() const {
   return run.geometry_batch == GeometryBatch::global && run.accumulation > 1 && parts_.needs().reference;
 }
 
-int64_t Loop::rows_a_pass(const Phase& phase) const {
-  return phase.batch > 0 ? phase.batch : parts_.rows_a_step(parts_.at.stage);
-}
-
-// This process's samples of a pass; a stand-in where there are fewer samples than processes.
+// This process's samples of a pass; a stand-in where there are fewer samples than processes, or where all are replayed.
 // `pass` counts from the phase's beginning.
 std::vector<int64_t> Loop::pass_rows(const Phase& phase, int64_t pass, Share& share) const {
-  share.whole = rows_a_pass(phase);
-  auto rows =
-      step_rows(pass * share.whole, share.whole, phase.samples, parts_.seed(), phase_key(parts_.at.stage, phase));
+  const int64_t batch = phase.batch > 0 ? phase.batch : parts_.config.run.batch;
+  const auto current = current_samples(pass, batch, parts_.replay_share(parts_.at.stage));
+  share.whole = current.size();
+  share.room = batch - current.size();
+  auto rows = step_rows(current.begin, std::max<int64_t>(1, current.size()), phase.samples, parts_.seed(),
+                        phase_key(parts_.at.stage, phase));
   if (!phase.rows.empty())
     for (auto& row : rows) row = phase.rows[static_cast<size_t>(row)];
   const auto mine = part_of(share.whole, share.team);

@@ -52,7 +52,6 @@ class Loop {
 
   bool splits_batches() const;
   bool reaches_over_passes() const;
-  int64_t rows_a_pass(const Phase& phase) const;
   std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
   std::vector<int64_t> rows_of_step(const Phase& phase, Part passes) const;
   TrainPass make_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes);

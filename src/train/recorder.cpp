@@ -60,7 +60,7 @@ void Recorder::log(json line) {
 void Recorder::log_step(const Phase& phase, const Loop::Done& done) {
   const int64_t total = total_steps;
   const double seen =
-      static_cast<double>(parts_.at.step * parts_.rows_a_step(parts_.at.stage) * parts_.config.run.accumulation);
+      static_cast<double>(parts_.at.step * parts_.config.run.accumulation) * parts_.rows_a_pass(parts_.at.stage);
   const double elapsed = parts_.at.train_seconds + now() - start_seconds_;
   json line = {{"current_steps", parts_.at.global_step},
                {"total_steps", total},

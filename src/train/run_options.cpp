@@ -125,12 +125,12 @@ double RunOptions::epochs_of(const std::string& task) const {
   return num_train_epochs;
 }
 
-int64_t RunOptions::all_steps(double epochs, int64_t samples, int64_t rows) const {
-  const double each = static_cast<double>(rows * accumulation), all = epochs * static_cast<double>(samples);
+int64_t RunOptions::all_steps(double epochs, int64_t samples, double rows) const {
+  const double each = rows * static_cast<double>(accumulation), all = epochs * static_cast<double>(samples);
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(all / each - 1e-9)));
 }
 
-int64_t RunOptions::stage_steps(double epochs, int64_t samples, int64_t rows) const {
+int64_t RunOptions::stage_steps(double epochs, int64_t samples, double rows) const {
   const int64_t steps = all_steps(epochs, samples, rows);
   return max_stage_steps > 0 ? std::min(steps, max_stage_steps) : steps;
 }

@@ -90,9 +90,9 @@ struct RunOptions {
   std::string parser_path() const;
   bool augments() const { return recipe == Recipe::asr_paper; }  // training pictures; no other recipe does
   double epochs_of(const std::string& task) const;
-  // Steps for so many samples, of which a forward pass takes `rows`; of a stage, with its limit.
-  int64_t all_steps(double epochs, int64_t samples, int64_t rows) const;
-  int64_t stage_steps(double epochs, int64_t samples, int64_t rows) const;
+  // Steps for so many samples, of which a forward pass takes `rows` on average; of a stage, with its limit.
+  int64_t all_steps(double epochs, int64_t samples, double rows) const;
+  int64_t stage_steps(double epochs, int64_t samples, double rows) const;
 };
 
 struct RunConfig {

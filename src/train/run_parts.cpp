@@ -79,17 +79,22 @@ bool RunParts::routes() const {
   return std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method->routes(); });
 }
 
-int64_t RunParts::rows_a_step(int stage) const {
-  int64_t rows = config.run.batch;
-  for (const auto& method : methods) rows = std::min(rows, method->current_rows(config.run.batch, stage));
-  return rows;
+double RunParts::replay_share(int stage) const {
+  double out = 0;
+  for (const auto& method : methods) out = std::max(out, method->replay_share(stage));
+  return out;
+}
+
+double RunParts::rows_a_pass(int stage) const {
+  const auto batch = static_cast<double>(config.run.batch);
+  return batch - replay_share(stage) * batch;
 }
 
 // Each group of a nested task goes through its own epochs; what a method does before and after a stage is done once.
 std::vector<Phase> RunParts::phases(int stage) const {
   const auto& run = config.run;
   const auto& stream = data.stream();
-  const int64_t rows = rows_a_step(stage);
+  const double rows = rows_a_pass(stage);
   std::vector<Phase> out;
   if (joint()) {
     std::vector<UnionPart> parts;

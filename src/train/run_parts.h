@@ -60,7 +60,8 @@ class RunParts {
   int stages() const;
   Needs needs() const;
   bool routes() const;
-  int64_t rows_a_step(int stage) const;
+  double replay_share(int stage) const;  // of all methods
+  double rows_a_pass(int stage) const;   // of the stage's own samples, on average
   std::vector<Phase> phases(int stage) const;
   int64_t planned_steps() const;  // of all stages
   const SampleSet& stage_data(bool reference);

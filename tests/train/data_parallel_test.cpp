@@ -33,6 +33,27 @@ TEST(Parts, HoldEverythingOnceInOrder) {
   EXPECT_EQ(part_of(7, Team()).size(), 7);
 }
 
+TEST(CurrentSamples, KeepTheirShareAtEveryBatch) {
+  for (const double share : {0.01, 0.25, 0.3, 0.5, 0.99})
+    for (const int64_t batch : {1, 2, 3, 6, 16}) {
+      int64_t end = 0;
+      for (int64_t pass = 0; pass < 400; ++pass) {
+        const auto part = current_samples(pass, batch, share);
+        ASSERT_EQ(part.begin, end) << "no sample is left out or taken twice";
+        ASSERT_GE(part.size(), 0);
+        ASSERT_LE(part.size(), batch);
+        end = part.end;
+        ASSERT_NEAR(static_cast<double>(end), (1 - share) * static_cast<double>((pass + 1) * batch), 0.5 + 1e-6);
+      }
+    }
+  for (int64_t pass = 0; pass < 50; ++pass) {
+    EXPECT_EQ(current_samples(pass, 16, 0.25).size(), 12) << "where it comes out even, every batch is alike";
+    EXPECT_EQ(current_samples(pass, 8, 0.25).size(), 6);
+    EXPECT_EQ(current_samples(pass, 5, 0).size(), 5);
+  }
+  EXPECT_NE(current_samples(0, 2, 0.25).size(), current_samples(1, 2, 0.25).size()) << "otherwise they alternate";
+}
+
 // Runs `body` as every process of a team of `size`.
 void together(int64_t size, const std::function<void(const Team&)>& body) {
   const Meeting meeting;
