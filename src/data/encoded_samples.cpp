@@ -199,7 +199,7 @@ std::string EncodedSamples::picture_bytes(int64_t i) const {
 Batch EncodedSamples::input_rows(const std::vector<int64_t>& index, std::optional<uint64_t>) const {
   Batch batch;
   const auto rows = index_on(index, pixels_.device());
-  if (features_.defined())
+  if (uses_features())
     batch.features = features_.index_select(0, rows);
   else
     batch.pixels = as_input(pixels_.index_select(0, rows));
@@ -212,23 +212,23 @@ Batch EncodedSamples::composed_input(const std::vector<ComposedRow>& rows, const
   torch::Tensor seen_blank;
   std::vector<torch::Tensor> pictures;
   for (const auto& row : rows) {
-    const auto& all = features_.defined() ? features_ : pixels_;
+    const auto& all = uses_features() ? features_ : pixels_;
     if (row.picture != kBlankPicture) {
       pictures.push_back(all.narrow(0, row.picture, 1));
       continue;
     }
-    if (features_.defined() && !seen_blank.defined()) {
+    if (uses_features() && !seen_blank.defined()) {
       at::NoGradGuard no_grad;
       seen_blank = model_->encode_images(as_input(blank));
     }
-    pictures.push_back(features_.defined() ? seen_blank : blank);
+    pictures.push_back(uses_features() ? seen_blank : blank);
   }
   std::vector<EncodedText> texts;
   for (const auto& text : info) texts.push_back(encoded_text(text, model_->tokenizer(), analyser_));
   auto encoded = text_tensors(texts);
   encoded.to(pixels_.device());
   Batch batch;
-  if (features_.defined())
+  if (uses_features())
     batch.features = at::cat(pictures);
   else
     batch.pixels = as_input(at::cat(pictures));
@@ -300,6 +300,7 @@ std::shared_ptr<SampleSet> EncodedSamples::joined(const std::vector<const Sample
     texts.length.insert(texts.length.end(), from.length.begin(), from.length.end());
     texts.asked.insert(texts.asked.end(), from.asked.begin(), from.asked.end());
   }
+  out->vision_adapted_ = vision_adapted_;
   out->pixels_ = at::cat(pixels);
   if (features.size() == parts.size()) out->features_ = at::cat(features);
   texts.ids = at::cat(ids);

@@ -107,9 +107,18 @@ std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
   return set;
 }
 
+void Data::adapt_vision(bool adapted) {
+  vision_adapted_ = adapted;
+  for (auto& [key, set] : sets_)
+    if (set) set->adapt_vision(adapted);
+}
+
 const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
   auto& set = sets_[{task, split}];
-  if (!set) set = read(task, split);
+  if (!set) {
+    set = read(task, split);
+    set->adapt_vision(vision_adapted_);
+  }
   if (reference && !set->reference_image.defined()) cache_reference(*set, model_, team_);
   return *set;
 }

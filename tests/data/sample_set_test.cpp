@@ -133,6 +133,11 @@ TEST(EncodedSamples, FeaturesAreOfThePicturesAsked) {
   ASSERT_TRUE(features.defined());
   at::NoGradGuard no_grad;
   EXPECT_LT((features - model->encode_images(pixels)).abs().max().item<double>(), 1e-5);
+  set.adapt_vision(true);
+  EXPECT_TRUE(set.rows({3}).input.pixels.defined()) << "features are of the tower without adapters";
+  EXPECT_FALSE(set.rows({3}).input.features.defined());
+  set.adapt_vision(false);
+  EXPECT_TRUE(set.rows({3}).input.features.defined());
 }
 
 TEST(PackedSamples, APictureThatCannotBeReadIsNamed) {
