@@ -152,6 +152,17 @@ std::string SampleSearch::find(const torch::Tensor& tensor) const {
   const auto* data = static_cast<const char*>(plain.data_ptr());
   if (auto found = find(data, plain.nbytes()); !found.empty()) return found;
   if (auto found = find_in_images(data, plain.nbytes()); !found.empty()) return found;
+  // A replay buffer may hold gigabytes, and its numbers as such take eight times that: piece by piece.
+  constexpr int64_t kPiece = 1 << 24, kOverlap = kLongestNeedle;
+  const auto flat = plain.flatten();
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const int64_t end = std::min(flat.numel(), begin + kPiece + kOverlap);
+    if (auto found = find_numbers(flat.narrow(0, begin, end - begin)); !found.empty()) return found;
+  }
+  return "";
+}
+
+std::string SampleSearch::find_numbers(const torch::Tensor& plain) const {
   for (const double factor : {1.0, 255.0}) {
     const auto whole = whole_numbers(plain, factor);
     if (auto found = find(reinterpret_cast<const char*>(whole.data_ptr<int64_t>()), whole.nbytes()); !found.empty())

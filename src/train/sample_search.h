@@ -42,6 +42,7 @@ class SampleSearch {
   };
   void add_needle(std::string bytes, const char* what);
   std::string find(const char* data, size_t size) const;
+  std::string find_numbers(const torch::Tensor& plain) const;       // the numbers of a tensor, as they may be coded
   std::string find_in_images(const char* data, size_t size) const;  // PNG and JPEG files among the bytes
   std::string find_in(const char* data, size_t size, size_t length, const Windows& windows) const;
 
