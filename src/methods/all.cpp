@@ -9,28 +9,45 @@ namespace asr {
 #include "methods/methods.def"
 #undef METHOD
 
-std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods() {
-  std::vector<std::pair<std::string, std::unique_ptr<Method>>> out;
-#define METHOD(id, name, summary) out.emplace_back(name, make_##id##_method());
-#include "methods/methods.def"
-#undef METHOD
-  return out;
-}
+namespace {
 
-const std::vector<MethodInfo>& method_infos() {
-  static const std::vector<MethodInfo> list = {
-#define METHOD(id, name, summary) {name, summary},
+struct KnownMethod {
+  MethodInfo info;
+  MethodFactory make;
+};
+
+// Those of methods.def, then what a program has added.
+std::vector<KnownMethod>& known_methods() {
+  static std::vector<KnownMethod> list = {
+#define METHOD(id, name, summary) {{name, summary}, make_##id##_method},
 #include "methods/methods.def"
 #undef METHOD
   };
   return list;
 }
 
+}  // namespace
+
+void add_method(const std::string& name, const std::string& summary, MethodFactory make) {
+  for (const auto& known : known_methods()) check(known.info.name != name, "there is a method '", name, "' already");
+  known_methods().push_back({{name, summary}, std::move(make)});
+}
+
+std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods() {
+  std::vector<std::pair<std::string, std::unique_ptr<Method>>> out;
+  for (const auto& known : known_methods()) out.emplace_back(known.info.name, known.make());
+  return out;
+}
+
+std::vector<MethodInfo> method_infos() {
+  std::vector<MethodInfo> out;
+  for (const auto& known : known_methods()) out.push_back(known.info);
+  return out;
+}
+
 std::unique_ptr<Method> make_method(const std::string& name) {
-#define METHOD(id, written, summary) \
-  if (name == written) return make_##id##_method();
-#include "methods/methods.def"
-#undef METHOD
+  for (const auto& known : known_methods())
+    if (known.info.name == name) return known.make();
   fail("method '", printable(name), "' is unknown");
 }
 

@@ -188,7 +188,12 @@ std::vector<std::pair<std::string, std::unique_ptr<Method>>> all_methods();
 struct MethodInfo {
   std::string name, summary;
 };
-const std::vector<MethodInfo>& method_infos();
+std::vector<MethodInfo> method_infos();
+
+// A method that is not in methods.def, for programs that link this library: once, before anything asks for methods. The
+// name is the one users write; it is also the section of its options.
+using MethodFactory = std::function<std::unique_ptr<Method>()>;
+void add_method(const std::string& name, const std::string& summary, MethodFactory make);
 
 std::unique_ptr<Method> make_method(const std::string& name);  // with its options as they are by default
 
