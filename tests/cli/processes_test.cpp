@@ -10,87 +10,12 @@
 #include <thread>
 
 #include "base/folders.h"
-#include "tensor/tensor_io.h"
-#include "tests/support/program.h"
-#include "tests/train/run_support.h"
+#include "tests/support/process_runs.h"
 
 namespace asr {
 namespace {
 
 namespace fs = std::filesystem;
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
-std::string write_config(const TemporaryFolder& folder, const std::string& name, const Settings& settings) {
-  auto list = small_run(folder / "model", folder / name, "vanilla");
-  for (const auto& [key, value] : settings) list.push_back({key, value, "test"});
-  std::map<std::string, std::string> last;
-  for (const auto& a : list) last[a.key] = a.value;
-  std::string yaml;
-  for (const auto& [key, value] : last) yaml += key + ": " + value + "\n";
-  const auto path = folder / (name + ".yaml");
-  write_text(path, yaml);
-  return path;
-}
-
-// The same settings with one process and with several; returns both folders.
-std::pair<std::string, std::string> run_both(const TemporaryFolder& folder, Settings settings, int processes) {
-  const auto one = run_program({"run", write_config(folder, "one", settings), "--threads", "1"});
-  EXPECT_EQ(one.status, 0) << one.error;
-  const auto many = run_program(
-      {"run", write_config(folder, "many", settings), "--threads", "1", "--processes", std::to_string(processes)});
-  EXPECT_EQ(many.status, 0) << many.error;
-  EXPECT_EQ(std::count(many.out.begin(), many.out.end(), '\n'), std::count(one.out.begin(), one.out.end(), '\n'));
-  return {folder / "one", folder / "many"};
-}
-
-std::vector<nlohmann::json> log_of(const std::string& run) {
-  std::vector<nlohmann::json> out;
-  std::ifstream in(run + "/log.jsonl");
-  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
-  return out;
-}
-
-// Every logged number, the score matrix and the final adapters.
-void expect_close_runs(const std::string& a, const std::string& b, double tolerance, bool spectra = true) {
-  const auto first = log_of(a), second = log_of(b);
-  ASSERT_EQ(first.size(), second.size()) << a;
-  ASSERT_GT(first.size(), 3u) << a;
-  for (size_t i = 0; i < first.size(); ++i)
-    for (const auto& [key, value] : first[i].items()) {
-      if (!value.is_number() || key == "elapsed_time" || key == "remaining_time") continue;
-      ASSERT_TRUE(second[i].contains(key)) << a << " " << key;
-      const double x = value.get<double>(), y = second[i][key].get<double>();
-      // Prototypes of a few samples have variances near their floor: a rounding error of a descriptor counts a
-      // thousandfold.
-      const double slack = key == "grad_norm" || key.rfind("spectral_", 0) == 0 ? 100 : 1;
-      EXPECT_NEAR(x, y, slack * tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
-    }
-  EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
-  const auto x = read_safetensors(a + "/adapter/adapter_model.safetensors"),
-             y = read_safetensors(b + "/adapter/adapter_model.safetensors");
-  ASSERT_EQ(x.tensors.size(), y.tensors.size());
-  for (const auto& view : x.tensors) {
-    const auto p = load_tensor(x, view.name), q = load_tensor(y, view.name);
-    EXPECT_LT((p - q).abs().max().item<double>(), 10 * tolerance) << view.name;
-  }
-  if (!spectra) return;
-  const auto m = read_safetensors(a + "/memory.safetensors"), n = read_safetensors(b + "/memory.safetensors");
-  EXPECT_TRUE(load_tensor(m, "mean").allclose(load_tensor(n, "mean"), 1e-3, 1e-4));
-  EXPECT_TRUE(load_index(m, "count").equal(load_index(n, "count")));
-}
-
-TEST(Processes, TwoDoWhatOneDoes) {
-  TemporaryFolder folder;
-  write_small_model(folder / "model");
-  const auto [one, two] = run_both(
-      folder, {{"method", "[vanilla, ewc, lwf, er, asr, asr+er+lwf]"}, {"spectral.covariance_floor", "0.01"}}, 2);
-  for (const char* method : {"vanilla", "ewc", "lwf", "er", "asr", "asr+er+lwf"})
-    expect_close_runs(one + "/" + method, two + "/" + method, 2e-5);
-  EXPECT_EQ(run_program({"audit", two + "/asr", "--samples", "24"}).status, 0);
-  const auto metrics = nlohmann::json::parse(read_text(two + "/asr/metrics.json"));
-  EXPECT_EQ(metrics["cost"]["processes"].get<int>(), 2);
-}
-
 class Uneven : public ::testing::TestWithParam<std::pair<int, Settings>> {};
 INSTANTIATE_TEST_SUITE_P(
     Batches, Uneven,

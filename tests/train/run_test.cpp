@@ -1,76 +1,15 @@
-// Every registered method passes the same contract: it runs, keeps what it says, and a run stopped anywhere and resumed
-// ends in the same bits as one that was not.
+// Runs as a whole: stages, seeds, orders, heads, refusals and damage. What every method owes is in tests/methods.
 #include <filesystem>
 
 #include "base/folders.h"
 #include "base/interrupt.h"
-#include "metrics/score_matrix.h"
 #include "tests/train/run_support.h"
-#include "train/audit.h"
 #include "train/checkpoint.h"
 
 namespace asr {
 namespace {
 
 namespace fs = std::filesystem;
-
-class EveryMethod : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod,
-                         ::testing::Values("vanilla", "ewc", "lwf", "er", "asr", "asr+ewc", "asr+er+lwf"),
-                         [](const auto& entry) {
-                           std::string name = entry.param;
-                           std::replace(name.begin(), name.end(), '+', '_');
-                           return name;
-                         });
-
-TEST(Methods, AreAllInTheContractTest) {
-  std::set<std::string> tested = {"vanilla", "ewc", "lwf", "er", "asr", "joint"};
-  for (const auto& info : method_infos()) EXPECT_TRUE(tested.count(info.name)) << info.name;
-}
-
-TEST_P(EveryMethod, StopsAndResumesToTheSameBits) {
-  TemporaryFolder folder;
-  write_small_model(folder / "model");
-  const std::string method = GetParam();
-  const auto straight = run_small(small_run(folder / "model", folder / "straight", method));
-  ASSERT_EQ(straight.size(), 1u);
-  const auto matrix_path = straight[0] + "/matrix.csv";
-  std::vector<std::string> warnings;
-  EXPECT_EQ(parse_score_csv(read_text(matrix_path), matrix_path, warnings).stages(), 3);
-  EXPECT_TRUE(warnings.empty());
-
-  // Stopped after every single step, and as a signal would; interrupt_test.cpp stops it elsewhere.
-  std::string last;
-  for (int stop = 0; stop < 40; ++stop) {
-    plan_stop(SIGINT, StopPlace::step);
-    last = message_of([&] { run_small(small_run(folder / "model", folder / "stopped", method), stop > 0); });
-    forget_stop();
-    if (last.empty()) break;
-    EXPECT_CONTAINS(last, "--resume");
-  }
-  EXPECT_EQ(last, "") << "the run did not end";
-  expect_same_run(straight[0], (folder / "stopped") + "/" + method);
-  EXPECT_LE(list_folder((folder / "stopped") + "/" + method + "/checkpoints").size(), 2u);
-}
-
-TEST_P(EveryMethod, KeepsWhatItDeclares) {
-  TemporaryFolder folder;
-  write_small_model(folder / "model");
-  const auto run = run_small(small_run(folder / "model", folder / "out", GetParam()))[0];
-  const auto audit = audit_run(run, 24);
-  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
-  const std::string method = GetParam();
-  const bool keeps_data = method.find("er") != std::string::npos || method.find("lwf") != std::string::npos;
-  EXPECT_EQ(audit.replay_free, !keeps_data);
-  if (method == "vanilla") {
-    EXPECT_TRUE(audit.kept.empty());
-  }
-  if (method == "er") {
-    int found = 0;
-    for (const auto& item : audit.kept) found += !item.found.empty();
-    EXPECT_GE(found, 2);  // pictures and texts are both recognised
-  }
-}
 
 TEST(Runs, JointIsOneStageAndHasTheLastRow) {
   TemporaryFolder folder;

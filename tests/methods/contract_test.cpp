@@ -1,0 +1,188 @@
+// What every method owes, whatever it does: a run of it, ended after any step, by a signal or without warning, and
+// resumed ends in the same bits as one that was not; it keeps what it declares and no more than it said; two processes
+// do what one does. A method is in these tests by its line in methods.def.
+#include <cmath>
+#include <filesystem>
+
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "io/safetensors.h"
+#include "metrics/score_matrix.h"
+#include "tests/support/process_runs.h"
+#include "train/audit.h"
+
+namespace asr {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> registered_methods() {
+  std::vector<std::string> out;
+  for (const auto& info : method_infos()) out.push_back(info.name);
+  return out;
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& entry) {
+  std::string out = entry.param;
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return out;
+}
+
+// Two stages of two steps.
+std::vector<Assignment> contract_run(const std::string& model, const std::string& out, const std::string& method) {
+  auto list = small_run(model, out, method);
+  for (const auto& [key, value] : Settings{{"stream.tasks", "2"},
+                                           {"stream.train", "16"},
+                                           {"stream.val", "4"},
+                                           {"analysis.samples", "2"},
+                                           {"analysis.overlays", "1"},
+                                           {"er.buffer", "5"},
+                                           {"save_steps", "1"}})
+    list.push_back({key, value, "test"});
+  return list;
+}
+
+// A process alone that is gone, without a word, before its second large sum is back: the gradient of a step, or what a
+// method has measured.
+class Mortal final : public Team {
+ public:
+  void sum(torch::Tensor& values) const override {
+    if (values.numel() > 100 && ++sums_ == 2) throw std::runtime_error("killed");
+  }
+
+ private:
+  mutable int sums_ = 0;
+};
+
+class EveryMethod : public ::testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = new TemporaryFolder;
+    write_small_model(*shared_ / "model");
+  }
+  static void TearDownTestSuite() {
+    delete shared_;
+    shared_ = nullptr;
+  }
+  static std::string model() { return *shared_ / "model"; }
+  // The run that nothing disturbs, made once.
+  static std::string straight(const std::string& method) {
+    const auto folder = *shared_ / "straight/" + method;
+    if (!fs::exists(folder))
+      run_small(contract_run(model(), *shared_ / "straight", method), fs::exists(*shared_ / "straight"));
+    return folder;
+  }
+
+  static TemporaryFolder* shared_;
+};
+TemporaryFolder* EveryMethod::shared_ = nullptr;
+
+INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod, ::testing::ValuesIn(registered_methods()), test_name);
+INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod, ::testing::Values("asr+ewc", "asr+er+lwf"), test_name);
+
+// Whatever of a run's folder depends on neither time nor how often it was stopped.
+void expect_same_files(const std::string& a, const std::string& b) {
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(a)) {
+    const auto name = fs::path(entry.path()).lexically_relative(a).string();
+    const bool times = name == "metrics.json" || name == "log.jsonl" || name == "checksums.json" ||
+                       name == "config.yaml" || name.rfind("checkpoints", 0) == 0;
+    if (!entry.is_regular_file() || times) continue;
+    EXPECT_TRUE(fs::exists(b + "/" + name) && read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
+    ++files;
+  }
+  EXPECT_GT(files, 8);
+}
+
+TEST_P(EveryMethod, EndsInTheSameBitsHoweverItIsEnded) {
+  TemporaryFolder folder;
+  const auto options = contract_run(model(), folder / "out", GetParam());
+  bool ended = false;
+  for (int attempt = 0; attempt < 20 && !ended; ++attempt) {
+    const Mortal mortal;
+    const Team calm;
+    const bool kill = attempt % 2 == 0;
+    if (!kill) plan_stop(SIGINT, StopPlace::step);
+    try {
+      run_all({resolve_run(options), attempt > 0, "test", kill ? &mortal : &calm});
+      ended = true;
+    } catch (const std::exception& end) {
+      EXPECT_CONTAINS(std::string(end.what()), kill ? "killed" : "--resume");
+    }
+    forget_stop();
+  }
+  EXPECT_TRUE(ended) << "the run did not end";
+  expect_same_files(straight(GetParam()), folder / "out/" + GetParam());
+}
+
+TEST_P(EveryMethod, KeepsWhatItDeclares) {
+  const auto audit = audit_run(straight(GetParam()));
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+  bool statistics = true;
+  MethodCosts costs;
+  const auto config = resolve_run(contract_run(model(), "none", GetParam()));
+  CostContext sizes(config.options);
+  sizes.task_samples = {16, 16};
+  sizes.picture_bytes = 3 * 32 * 32;
+  const auto adapter = read_safetensors(straight(GetParam()) + "/adapter/adapter_model.safetensors");
+  for (const auto& view : adapter.tensors)
+    sizes.parameters += static_cast<double>(load_tensor(adapter, view.name).numel());
+  for (const auto& method : make_methods(GetParam(), config.method_assignments)) {
+    statistics = statistics && method->keeps() == Keeps::statistics;
+    costs += method->costs(sizes);
+  }
+  EXPECT_EQ(audit.replay_free, statistics);
+  for (const double cost : {costs.device_bytes, costs.host_bytes, costs.checkpoint_bytes, costs.forward_passes,
+                            costs.forward_samples, costs.backward_samples})
+    EXPECT_TRUE(std::isfinite(cost) && cost >= 0) << cost;
+  // Texts, tokens and prototypes are not counted; weights and pictures are.
+  EXPECT_LE(static_cast<double>(audit.kept_bytes()), 1.01 * costs.checkpoint_bytes + 64e3);
+  EXPECT_GE(static_cast<double>(audit.kept_bytes()), 0.5 * costs.checkpoint_bytes);
+}
+
+TEST_P(EveryMethod, HasAScoreForEveryTask) {
+  const auto path = straight(GetParam()) + "/matrix.csv";
+  const auto text = read_text(path);
+  EXPECT_CONTAINS(text, "\n0,");
+  EXPECT_CONTAINS(text, "\n2,");
+  std::vector<std::string> warnings;
+  const bool joint = trains_jointly(GetParam());
+  EXPECT_EQ(joint ? 2 : parse_score_csv(text, path, warnings).stages(), 2);
+}
+
+TEST(MethodProcesses, TwoDoWhatOneDoes) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto methods = registered_methods();
+  methods.push_back("asr+er+lwf");
+  const auto [one, two] = run_both(
+      folder,
+      {{"method", "[" + join(methods, ", ") + "]"}, {"stream.tasks", "2"}, {"spectral.covariance_floor", "0.01"}}, 2);
+  for (const auto& method : methods) expect_close_runs(one + "/" + method, two + "/" + method, 2e-5);
+  const auto metrics = nlohmann::json::parse(read_text(two + "/" + methods[0] + "/metrics.json"));
+  EXPECT_EQ(metrics["cost"]["processes"].get<int>(), 2);
+}
+
+TEST(MethodNames, AreWrittenInOneWay) {
+  std::set<std::string> seen;
+  for (const auto& info : method_infos()) {
+    EXPECT_EQ(info.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos) << info.name;
+    EXPECT_TRUE(seen.insert(info.name).second) << info.name;
+    EXPECT_FALSE(info.summary.empty()) << info.name;
+    EXPECT_EQ(method_parts(info.name), std::vector<std::string>{info.name});
+  }
+}
+
+TEST(MethodNames, CombineWhereTheMethodsAllowIt) {
+  for (const auto& a : registered_methods())
+    for (const auto& b : registered_methods()) {
+      if (a == b) continue;
+      const bool may = make_method(a)->combines_with(*make_method(b)) && make_method(b)->combines_with(*make_method(a));
+      const auto message = message_of([&] { method_parts(a + "+" + b); });
+      EXPECT_EQ(message.empty(), may) << a << "+" << b << ": " << message;
+    }
+}
+
+}  // namespace
+}  // namespace asr
