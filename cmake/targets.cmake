@@ -49,7 +49,8 @@ endfunction()
 # A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file.
 function(asr_torch_library folder)
   cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/${folder}/terms/*.cpp)
   if(arg_WITHOUT)
     list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/${folder}/${arg_WITHOUT})
   endif()

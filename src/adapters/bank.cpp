@@ -216,6 +216,13 @@ void AdapterBank::freeze(const std::string& slot, const std::string& site, size_
   }
 }
 
+void AdapterBank::freeze_tensor(const std::string& slot, const torch::Tensor& tensor) {
+  const size_t k = number(slot);
+  for (const auto& [name, known] : tensors_of(slot))
+    if (known.is_same(tensor)) return freeze_named(k, name);
+  fail("adapter slot '", slot, "' has no such tensor");
+}
+
 bool AdapterBank::is_frozen(const std::string& slot) const {
   bool any = false;
   const size_t k = number(slot);

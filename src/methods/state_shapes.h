@@ -16,6 +16,8 @@ struct StateSizes {
   int64_t stages = 0;                            // tasks of the stream
   int64_t prototypes = 0;                        // skills or tasks, whichever are more
   int64_t descriptor = 0, angular = 0, map = 0;  // numbers a prototype
+  int64_t widest_site = 0;                       // inputs of a linear that may be adapted, or the model's width
+  int64_t site_names = 0;                        // bytes of their names, a line each
 };
 
 inline constexpr int64_t kAnySize = INT64_MAX;  // of samples and teachers, which no method without replay keeps

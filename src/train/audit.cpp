@@ -119,10 +119,10 @@ Audit audit_run(const std::string& folder, int64_t samples) {
   auto findings = check_folder(facts, search);
   out.violations = std::move(findings.violations);
   out.files = findings.files, out.bytes = findings.bytes;
-  const auto newest = cat("checkpoints/checkpoint-", state.integer("global_step"), "/state.safetensors");
+  const auto newest = cat("checkpoints/checkpoint-", state.integer("global_step"), "/");
   for (auto& part : findings.parts) {
     judge(part, out);
-    const bool kept = part.file == newest && (part.name.rfind("method.", 0) == 0 || part.kind == "teacher");
+    const bool kept = part.file.rfind(newest, 0) == 0 && (part.name.rfind("method.", 0) == 0 || part.kind == "teacher");
     (kept ? out.kept : out.others).push_back(std::move(part));
   }
   return out;

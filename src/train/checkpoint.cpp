@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char *kPrefix = "checkpoint-", *kUnfinished = "unfinished-", *kDamaged = "damaged-";
+constexpr const char* kKept = "/kept.safetensors";
 
 // Steps of the checkpoints in a folder, ascending; unfinished ones carry another name.
 std::vector<int64_t> checkpoint_steps(const std::string& folder) {
@@ -42,8 +43,20 @@ Checkpoint load(const std::string& path, CheckpointPart part) {
   Checkpoint out;
   out.state = metadata_json(file, "state");
   check(out.state.is_object() && out.state.contains("global_step"), file.path, ": its state is damaged");
-  if (part == CheckpointPart::state) return out;
+  if (part == CheckpointPart::state) {
+    if (out.state.value("kept_apart", false)) verify_checksum(read_safetensors(path + kKept));
+    return out;
+  }
   for (const auto& view : file.tensors) out.tensors.emplace_back(view.name, load_tensor(file, view.name).clone());
+  const auto kept = path + kKept;
+  if (!out.state.value("kept_apart", false)) return out;
+  const auto rest = read_safetensors(kept);
+  verify_checksum(rest);
+  for (const auto& view : rest.tensors)  // what has changed since it was written stands in the other file
+    if (std::none_of(out.tensors.begin(), out.tensors.end(), [&](const auto& t) { return t.first == view.name; })) {
+      out.tensors.emplace_back(view.name, load_tensor(rest, view.name).clone());
+      out.apart.push_back(view.name);
+    }
   return out;
 }
 
@@ -90,14 +103,35 @@ const torch::Tensor& Checkpoint::at(const std::string& name, at::IntArrayRef sha
   return out;
 }
 
-void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep) {
+namespace {
+
+// A file system without links gets a copy.
+void take_over(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  error.clear();
+  fs::copy_file(from, to, error);
+  if (error) fail_system(to, ": cannot be written: ", error.message());
+  sync_to_disk(to);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, const KeptPart& kept, int64_t keep) {
   const int64_t step = checkpoint.state.at("global_step").get<int64_t>();
   const auto unfinished = cat(folder, "/", kUnfinished, step), path = path_of(folder, step);
   remove_tree(unfinished);
   make_folders(unfinished);
   try {
-    save_tensors(unfinished + "/state.safetensors", checkpoint.tensors, {{"state", checkpoint.state.dump()}});
-    write_file_atomically(unfinished + "/trainer_state.json", checkpoint.state.dump(1) + "\n");
+    auto state = checkpoint.state;
+    state["kept_apart"] = kept.same_as.has_value() || !kept.tensors.empty();
+    save_tensors(unfinished + "/state.safetensors", checkpoint.tensors, {{"state", state.dump()}});
+    if (kept.same_as)
+      take_over(path_of(folder, *kept.same_as) + kKept, unfinished + kKept);
+    else if (!kept.tensors.empty())
+      save_tensors(unfinished + kKept, kept.tensors, {});
+    write_file_atomically(unfinished + "/trainer_state.json", state.dump(1) + "\n");
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(unfinished, ignored);  // a full disk must not keep the debris

@@ -1,6 +1,8 @@
-// Resumable state on disk: checkpoints/checkpoint-<step>/ with one checksummed safetensors file that holds every tensor
-// and, in its metadata, the trainer's JSON state, and trainer_state.json for people and other tools. A folder appears
-// under its name only when it is complete, so a kill at any moment leaves the previous checkpoints whole.
+// Resumable state on disk: checkpoints/checkpoint-<step>/ with two checksummed safetensors files and trainer_state.json
+// for people and other tools. state.safetensors holds what changes from step to step and, in its metadata, the
+// trainer's JSON state; kept.safetensors what is constant for a while, such as a replay buffer: it is written once, and
+// checkpoints share it by a hard link. A folder appears under its name only when it is complete, so a kill at any
+// moment leaves the previous checkpoints whole.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,14 +16,21 @@ namespace asr {
 
 struct Checkpoint {
   NamedTensors tensors;
-  nlohmann::json state;  // "global_step" among it
+  nlohmann::json state;                 // "global_step" among it
+  std::vector<std::string> apart = {};  // tensors that kept.safetensors holds, where it was read by this process
 
   const torch::Tensor& at(const std::string& name) const;                         // a missing one is an error
   const torch::Tensor& at(const std::string& name, at::IntArrayRef shape) const;  // so is one of another shape
 };
 
+// What goes into kept.safetensors. With `same_as`, the step of an earlier checkpoint, its file is taken over.
+struct KeptPart {
+  NamedTensors tensors;
+  std::optional<int64_t> same_as = std::nullopt;
+};
+
 // Writes, then deletes all but the newest `keep` of those up to this one.
-void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, int64_t keep);
+void save_checkpoint(const std::string& folder, const Checkpoint& checkpoint, const KeptPart& kept, int64_t keep);
 
 struct DamagedCheckpoint {
   int64_t step = 0;

@@ -5,10 +5,9 @@
 #include "base/checksums.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "data/measure.h"
 
 namespace asr {
-
-namespace {
 
 // From another device piece by piece.
 std::string hash_of(const torch::Tensor& value) {
@@ -23,10 +22,18 @@ std::string hash_of(const torch::Tensor& value) {
   return hash.hex();
 }
 
-}  // namespace
-
 nlohmann::json ListedItem::to_json() const {
   return {{"name", name}, {"kind", name_of(kind)}, {"shape", shape}, {"bytes", bytes}, {"sha256", sha256}};
+}
+
+void StateHolder::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
+  if (value.defined()) items.push_back({prefix_ + name, kind, value.detach(), value._version()});
+}
+
+void StateHolder::text(const std::string& name, StateKind kind, std::string& value) {
+  auto bytes = at::empty({static_cast<int64_t>(value.size())}, at::kByte);
+  std::copy(value.begin(), value.end(), bytes.data_ptr<uint8_t>());
+  items.push_back({prefix_ + name, kind, bytes, 0});
 }
 
 void StateLister::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
@@ -102,6 +109,25 @@ void load_kept_items(const std::string& composition, const std::vector<std::uniq
 
 std::vector<KeptItem> method_items(RunParts& parts) {
   return kept_items(parts.key.composition, parts.methods);
+}
+
+std::vector<HeldItem> held_items(RunParts& parts) {
+  std::vector<HeldItem> out;
+  const auto take = [&](StateHolder& holder) {
+    for (auto& item : holder.items) out.push_back(std::move(item));
+  };
+  for (size_t m = 0; m < parts.methods.size(); ++m) {
+    StateHolder holder("method." + parts.method_names[m] + ".");
+    parts.methods[m]->state(holder);
+    take(holder);
+  }
+  StateHolder analysis("analysis."), adapters("adapter.");
+  visit_memory(parts.analysis_memory, analysis);
+  for (auto& [name, tensor] : parts.bank.tensors())
+    if (!tensor.requires_grad()) adapters.tensor(name, StateKind::adapter, tensor);
+  take(analysis);
+  take(adapters);
+  return out;
 }
 
 void load_method_items(RunParts& parts, const NamedTensors& stored) {

@@ -39,6 +39,25 @@ class StateSaver final : public StateVisitor {
   std::string prefix_;
 };
 
+// What an item is now, without a copy of it: a handle, and how often it had been written to.
+struct HeldItem {
+  std::string name;
+  StateKind kind = StateKind::statistics;
+  torch::Tensor tensor;  // on its own device; text as bytes
+  int64_t version = 0;
+};
+
+class StateHolder final : public StateVisitor {
+ public:
+  explicit StateHolder(std::string prefix) : prefix_(std::move(prefix)) {}
+  void tensor(const std::string& name, StateKind kind, torch::Tensor& value) override;
+  void text(const std::string& name, StateKind kind, std::string& value) override;
+  std::vector<HeldItem> items;
+
+ private:
+  std::string prefix_;
+};
+
 class StateLister final : public StateVisitor {
  public:
   StateLister(std::string prefix, ListHashes hashes) : prefix_(std::move(prefix)), hashes_(hashes) {}
@@ -72,7 +91,10 @@ std::vector<ListedItem> listed_items(const std::string& composition,
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
                      const NamedTensors& stored, at::Device device);
 
-std::vector<KeptItem> method_items(RunParts& parts);  // what a checkpoint holds of them
+std::vector<KeptItem> method_items(RunParts& parts);  // copies, for a file
+// What is constant within a stage, or may be: the methods' items, frozen adapters and the analysis.
+std::vector<HeldItem> held_items(RunParts& parts);
+std::string hash_of(const torch::Tensor& value);
 void load_method_items(RunParts& parts, const NamedTensors& stored);
 // What is kept between stages: the methods' items, and adapters that are not trained any more.
 std::vector<ListedItem> listed_items(const RunParts& parts, ListHashes hashes = ListHashes::no);

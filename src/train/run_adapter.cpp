@@ -86,7 +86,7 @@ SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(mo
   for (const auto& view : file.tensors) stored.emplace_back(view.name, load_tensor(file, view.name).clone());
   {
     at::NoGradGuard no_grad;
-    const Checkpoint all{stored, nlohmann::json::object()};
+    const Checkpoint all{stored, nlohmann::json::object(), {}};
     for (auto& [name, tensor] : bank_.tensors()) {
       auto value = tensor;
       value.copy_(all.at(name, tensor.sizes()));

@@ -3,6 +3,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "data/measure.h"
@@ -49,21 +50,62 @@ nlohmann::json RunCheckpoint::state() const {
           {"config", parts_.config.manifest()}};
 }
 
-NamedTensors RunCheckpoint::tensors() {
+NamedTensors RunCheckpoint::moving() const {
   NamedTensors out;
-  const auto add = [&](const NamedParameters& list) {
-    for (const auto& [name, tensor] : list) out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
-  };
-  add(parts_.bank.tensors());
-  add(parts_.task->parameters());
+  for (const auto& [name, tensor] : parts_.bank.trained())
+    out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
+  for (const auto& [name, tensor] : parts_.task->parameters())
+    out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
   if (const auto* optimizer = loop_.optimizer()) {
     out.emplace_back("optimizer.first", optimizer->first.cpu().clone());
     out.emplace_back("optimizer.second", optimizer->second.cpu().clone());
   }
-  for (auto& item : method_items(parts_)) out.emplace_back(item.name, item.tensor);
-  StateSaver analysis("analysis.");
-  visit_memory(parts_.analysis_memory, analysis);
-  for (auto& item : analysis.items) out.emplace_back(item.name, item.tensor);
+  return out;
+}
+
+NamedTensors RunCheckpoint::tensors() {
+  auto out = moving();
+  for (const auto& item : held_items(parts_)) out.emplace_back(item.name, item.tensor.cpu().contiguous());
+  return out;
+}
+
+bool RunCheckpoint::is_written(const HeldItem& item) {
+  const auto place = written_.find(item.name);
+  if (place == written_.end()) return false;
+  auto& known = place->second;
+  const bool untouched = known.tensor.defined() && known.tensor.data_ptr() == item.tensor.data_ptr() &&
+                         known.tensor.sizes() == item.tensor.sizes() && known.version == item.version &&
+                         item.tensor.scalar_type() == known.tensor.scalar_type();
+  if (untouched) return true;
+  // Items that are made for every visit are equal by what they hold.
+  if (item.tensor.nbytes() != known.bytes || hash_of(item.tensor) != known.sha256) return false;
+  known.tensor = item.tensor;
+  known.version = item.version;
+  return true;
+}
+
+// The larger part unchanged: that file serves on, and what has changed goes beside what changes with every step.
+KeptPart RunCheckpoint::kept_part(NamedTensors& changing) {
+  KeptPart out;
+  const auto items = held_items(parts_);
+  std::vector<const HeldItem*> changed;
+  size_t bytes = 0, changed_bytes = 0;
+  for (const auto& item : items) {
+    bytes += item.tensor.nbytes();
+    if (is_written(item)) continue;
+    changed.push_back(&item);
+    changed_bytes += item.tensor.nbytes();
+  }
+  if (written_at_ && items.size() >= written_.size() && 2 * changed_bytes < bytes) {
+    for (const auto* item : changed) changing.emplace_back(item->name, item->tensor.cpu().contiguous());
+    out.same_as = written_at_;
+    return out;
+  }
+  written_.clear();
+  for (const auto& item : items) {
+    out.tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
+    written_[item.name] = {item.tensor, item.version, item.tensor.nbytes(), hash_of(item.tensor)};
+  }
   return out;
 }
 
@@ -89,7 +131,7 @@ bool RunCheckpoint::due() const {
 
 void RunCheckpoint::save() {
   if (!parts_.team.leads()) return;
-  Checkpoint checkpoint{tensors(), state()};
+  Checkpoint checkpoint{moving(), state()};
   auto kinds = nlohmann::json::object();
   for (const auto& item : listed_items(parts_.key.composition, parts_.methods)) kinds[item.name] = name_of(item.kind);
   checkpoint.state["kept"] = kinds;
@@ -97,7 +139,13 @@ void RunCheckpoint::save() {
   auto& files = recorder_.files();
   files.commit();
   sync_to_disk(recorder_.log_path());  // the checkpoint counts on its lines
-  save_checkpoint(parts_.key.folder + "/checkpoints", checkpoint, parts_.config.run.keep_checkpoints);
+  // Somebody may have tidied up.
+  if (written_at_ &&
+      !path_exists(cat(parts_.key.folder, "/checkpoints/checkpoint-", *written_at_, "/kept.safetensors")))
+    written_at_.reset();
+  const auto kept = kept_part(checkpoint.tensors);
+  save_checkpoint(parts_.key.folder + "/checkpoints", checkpoint, kept, parts_.config.run.keep_checkpoints);
+  written_at_ = parts_.at.global_step;
   const auto mark = recorder_.log_mark();
   files.cover_beginning("log.jsonl", mark.bytes, mark.sha256);
   files.save();
@@ -118,7 +166,7 @@ void RunCheckpoint::restore_adapters(const Checkpoint& checkpoint) {
   parts_.bank.finish_rebuild();
 }
 
-void RunCheckpoint::restore(Checkpoint checkpoint) {
+void RunCheckpoint::restore(Checkpoint checkpoint, const std::vector<std::string>& apart) {
   const auto& stored = checkpoint.state;
   auto& at = parts_.at;
   const JsonFields fields(stored, parts_.key.folder + ": the checkpoint's state");
@@ -151,6 +199,11 @@ void RunCheckpoint::restore(Checkpoint checkpoint) {
   load_method_items(parts_, checkpoint.tensors);
   StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);
   visit_memory(parts_.analysis_memory, analysis);
+  for (const auto& name : apart) {
+    const auto& tensor = checkpoint.at(name);
+    written_[name] = {torch::Tensor(), 0, static_cast<size_t>(tensor.nbytes()), hash_of(tensor)};
+  }
+  if (!apart.empty()) written_at_ = at.global_step;
   loop_.saved_step = at.global_step;
   at.changes = stored.at("changes");
   if (parts_.team.leads()) recorder_.restore_log(stored);

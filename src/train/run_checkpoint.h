@@ -2,6 +2,7 @@
 #pragma once
 
 #include "train/checkpoint.h"
+#include "train/kept_state.h"
 #include "train/loop.h"
 #include "train/recorder.h"
 #include "train/run_parts.h"
@@ -15,7 +16,8 @@ class RunCheckpoint {
   void save();
   bool due() const;  // by the clock
   // Everything but the optimizer, whose moments wait until its phase goes on.
-  void restore(Checkpoint checkpoint);
+  // `apart`: what of it kept.safetensors holds, so that the next checkpoint can share it.
+  void restore(Checkpoint checkpoint, const std::vector<std::string>& apart);
   const Checkpoint* waiting() const { return waiting_ ? &*waiting_ : nullptr; }
   void forget_waiting() { waiting_.reset(); }
   void start_clock();
@@ -23,6 +25,17 @@ class RunCheckpoint {
   NamedTensors tensors();  // all that is saved
 
  private:
+  // What kept.safetensors holds of an item; the handle keeps its storage from being used for another.
+  struct Written {
+    torch::Tensor tensor;
+    int64_t version = 0;
+    size_t bytes = 0;
+    std::string sha256;
+  };
+
+  NamedTensors moving() const;  // what changes with every step
+  bool is_written(const HeldItem& item);
+  KeptPart kept_part(NamedTensors& changing);
   nlohmann::json state() const;
   void check_finite(const NamedTensors& tensors) const;
   void restore_adapters(const Checkpoint& checkpoint);
@@ -33,6 +46,8 @@ class RunCheckpoint {
   Recorder& recorder_;
   std::optional<Checkpoint> waiting_;
   double last_save_ = 0;
+  std::map<std::string, Written> written_;
+  std::optional<int64_t> written_at_;  // a checkpoint whose kept.safetensors holds them
 };
 
 }  // namespace asr

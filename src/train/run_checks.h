@@ -52,6 +52,7 @@ void check_analysis(RunChecks& checks, const std::string& name);
 void check_kept_list(RunChecks& checks, const std::string& name);
 void check_predictions(RunChecks& checks, const std::string& name);
 void check_checkpoint(RunChecks& checks, const std::string& name);
+void check_kept_file(RunChecks& checks, const std::string& name);
 void check_trainer_state(RunChecks& checks, const std::string& name);
 
 }  // namespace asr

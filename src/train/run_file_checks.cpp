@@ -70,7 +70,7 @@ const json& metrics_shape() {
 const json& state_shape() {  // "config" and "kept" are compared with what the run's options give
   static const json shape = shape_of(R"({
     "global_step": "number", "stage": "number", "step": "number", "phase": "number", "phase_step": "number",
-    "optimizer_steps": "number", "trained": "flag", "train_seconds": "number",
+    "optimizer_steps": "number", "kept_apart": "flag", "trained": "flag", "train_seconds": "number",
     "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
     "skills": {"<skill>": ["number"]}, "log_bytes": "number", "log_sha256": "hash",
     "method": "text", "seed": "number", "order": "number",
@@ -322,7 +322,8 @@ std::vector<StateShape> declared_shapes(const std::map<std::string, std::vector<
 
 // Of a teacher's copy, or of an adapter that the methods lay out.
 std::string weight_kind(const std::string& name) {
-  const auto slot = name.substr(0, name.find(':'));
+  auto slot = name.substr(0, name.find(':'));
+  if (slot.rfind("adapter.", 0) == 0) slot = slot.substr(8);
   return ends_with(slot, ".teacher") ? "teacher" : "weights";
 }
 
@@ -371,6 +372,20 @@ void check_trainer_state(RunChecks& checks, const std::string& name) {
   check_state(checks, name, checks.json_file(name, state_shape(), 1));
 }
 
+namespace {
+
+// A tensor of a checkpoint that is no optimizer's: weights, the analysis, or what a method keeps, of the kind it says.
+void check_stored_tensor(RunChecks& checks, const Safetensors& file, const TensorView& view, const json& kept) {
+  const auto& facts = checks.facts;
+  if (view.name.rfind("adapter.", 0) == 0)
+    return checks.tensor(file, view, declared_shapes(facts.adapter), "adapter.", weight_kind(view.name));
+  if (view.name.rfind("analysis.", 0) == 0) return checks.tensor(file, view, facts.memory, "analysis.", "analysis");
+  const bool declared = kept.contains(view.name) && kept[view.name].is_string();
+  checks.tensor(file, view, facts.kept, "", declared ? kept[view.name].get<std::string>() : "undeclared");
+}
+
+}  // namespace
+
 void check_checkpoint(RunChecks& checks, const std::string& name) {
   const auto file = checks.tensor_file(name, {"state"});
   const json state = metadata_json(file, "state");
@@ -382,16 +397,21 @@ void check_checkpoint(RunChecks& checks, const std::string& name) {
   const std::vector<StateShape> moments = {{"first", StateKind::statistics, {facts.sizes.parameters}},
                                            {"second", StateKind::statistics, {facts.sizes.parameters}}};
   for (const auto& view : file.tensors) {
-    if (view.name.rfind("adapter.", 0) == 0)
-      checks.tensor(file, view, declared_shapes(facts.adapter), "adapter.", weight_kind(view.name));
-    else if (view.name.rfind("optimizer.", 0) == 0)
+    if (view.name.rfind("optimizer.", 0) == 0)
       checks.tensor(file, view, moments, "optimizer.", "optimizer");
-    else if (view.name.rfind("analysis.", 0) == 0)
-      checks.tensor(file, view, facts.memory, "analysis.", "analysis");
     else
-      checks.tensor(file, view, facts.kept, "",
-                    kept.contains(view.name) ? kept[view.name].get<std::string>() : "undeclared");
+      check_stored_tensor(checks, file, view, kept);
   }
+}
+
+// Beside a state that names the kinds of its items.
+void check_kept_file(RunChecks& checks, const std::string& name) {
+  const auto file = checks.tensor_file(name, {});
+  const auto beside = name.substr(0, name.rfind('/')) + "/trainer_state.json";
+  const auto state = read_json_object(checks.path_of(beside));
+  const JsonFields fields(state, beside);
+  fields.object("kept");
+  for (const auto& view : file.tensors) check_stored_tensor(checks, file, view, state.at("kept"));
 }
 
 void check_predictions(RunChecks& checks, const std::string& name) {

@@ -45,6 +45,7 @@ constexpr KnownFile known_files[] = {
     {"predictions/stage-*-task-*.jsonl", check_predictions},
     {"predictions/novel-stage-*-task-*.jsonl", check_predictions},
     {"checkpoints/checkpoint-*/state.safetensors", check_checkpoint},
+    {"checkpoints/checkpoint-*/kept.safetensors", check_kept_file},
     {"checkpoints/checkpoint-*/trainer_state.json", check_trainer_state},
 };
 constexpr const char* known_folders[] = {"adapter",     "stages",      "stages/*",
@@ -92,8 +93,11 @@ void add_slots(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& meth
     for (const auto& [name, tensor] : bank.tensors_of(kTrainedSlot))
       facts.adapter[teacher + ":" + name] = tensor.sizes().vec();
   }
+  facts.sizes.widest_site = facts.model->width();
   // What is summed up goes into one pair a site.
   for (const auto& site : bank.sites()) {
+    facts.sizes.widest_site = std::max(facts.sizes.widest_site, site.linear->weight.size(1));
+    facts.sizes.site_names += static_cast<int64_t>(site.name.size()) + 1;
     int64_t rank = 0;
     for (const auto& slot : site.linear->slots)
       for (const auto& expert : slot.experts) rank += expert.a.size(0);

@@ -155,7 +155,9 @@ void Trainer::resume_run() {
   LatestCheckpoint latest;
   if (parts_.team.leads()) latest = find_latest_checkpoint(folder);
   set_aside(folder, latest.damaged);
-  if (auto all = shared_checkpoint(std::move(latest.checkpoint), parts_.team)) checkpoint_.restore(std::move(*all));
+  const auto apart = latest.checkpoint ? latest.checkpoint->apart : std::vector<std::string>();
+  if (auto all = shared_checkpoint(std::move(latest.checkpoint), parts_.team))
+    checkpoint_.restore(std::move(*all), apart);
 }
 
 void Trainer::run(bool resume, const std::function<void()>& ready) {

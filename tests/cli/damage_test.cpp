@@ -19,7 +19,7 @@ std::vector<std::vector<std::string>> readers_of(const std::string& name, const 
   if (name == "metrics.json" || name == "matrix.csv") return {compare, report};
   if (name == "log.jsonl") return {report};
   if (name == "checksums.json") return {compare, report};
-  if (name == "state.safetensors") return {audit};
+  if (name == "state.safetensors" || name == "kept.safetensors") return {audit};
   if (name == "fingerprint.json" || name == "config.yaml") return {{"report", out, "-o", out + "/r.html"}};
   if (name == "analysis.safetensors")
     return {report, {"drift", run + "/stages/01/analysis.safetensors", run + "/stages/02/analysis.safetensors"}};

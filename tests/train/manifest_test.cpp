@@ -67,7 +67,7 @@ class EarlierRun : public ::testing::Test {
     EXPECT_EQ(methods_with_section(checkpoint->state["config"]), (std::vector<std::string>{"ewc", "asr"}));
     checkpoint->state["config"] = config;
     std::filesystem::remove_all(run_ + "/checkpoints");
-    save_checkpoint(run_ + "/checkpoints", *checkpoint, 2);
+    save_checkpoint(run_ + "/checkpoints", *checkpoint, {}, 2);
     Checksums files(run_);
     files.stage("config.yaml", with_checksum_line(yaml_text(config)));
     files.commit();

@@ -1,0 +1,124 @@
+// HiDe-LLaVA (Guo et al. 2025): an adapter a stage, trained alone. When answering, all layers but the last add the
+// stages' factors up, (sum B)(sum A), cross terms with them; the last layer weighs the stages by how near a sample's
+// picture and question are to the means of their data: softmax of the mean of both cosines over a temperature. The keys
+// here are the backbone's own embeddings with adapters off.
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/long_pass.h"
+#include "methods/method.h"
+#include "methods/terms/sites.h"
+
+namespace asr {
+
+enum class LayerFusion { factors, products };
+template <>
+struct EnumNames<LayerFusion> {
+  static constexpr const char* names[] = {"factors", "products"};
+};
+
+namespace {
+
+class HideLlava final : public Method {
+ public:
+  void visit(OptionVisitor& visitor) override {
+    visitor("temperature", temperature_, 1e-4, 1e3, "of the softmax over the stages' similarities");
+    visitor("fusion", fusion_, "below the last layer: sums of factors, as released, or the sum of the products");
+    visitor("sites", sites_, kAdaptedSitesHelp);
+  }
+
+  std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
+                                      int stage) const override {
+    const auto chosen = adapted_sites(sites, plain, sites_);
+    int64_t last = -1;
+    for (const auto& site : chosen)
+      if (is_text(site)) last = std::max(last, site.layer);
+    auto slot = alike(stage_slot(stage), chosen, plain.sites.at(0));
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const bool weighed = is_text(chosen[i]) && chosen[i].layer == last;
+      const auto fused = fusion_ == LayerFusion::factors ? GateKind::fused : GateKind::sum;
+      slot.sites[i].answering.kind = weighed ? GateKind::given : fused;
+    }
+    return AdapterLayout{slot};
+  }
+
+  void begin_stage(StageContext& stage) override {
+    for (int old = 1; old < stage.stage; ++old) {
+      stage.bank.freeze(stage_slot(old));
+      stage.bank.take_part(stage_slot(old), false, true);
+    }
+  }
+
+  void after_stage(StageContext& stage) override {
+    constexpr int64_t kBlock = 64;
+    at::NoGradGuard no_grad;
+    std::vector<torch::Tensor> sums;
+    const int64_t count = stage.data.size();
+    each_block({cat("anchors of ", stage.data.name), count, kBlock}, stage.team, [&](Part rows, Part) {
+      const auto [image, text] = keys_of(stage.model, stage.data.rows(range(rows.begin, rows.end)));
+      sums.push_back(at::cat({image, text}, 1).to(at::kDouble).sum(0, true));
+    });
+    // Block by block, so that the sum does not depend on who took which.
+    const auto all = stage.team.gather(sums.empty() ? at::empty({0}, at::kDouble) : at::cat(sums).cpu());
+    const auto mean = (all.sum(0, true) / static_cast<double>(count)).to(at::kFloat);
+    anchors_ = anchors_.defined() ? at::cat({anchors_.cpu(), mean}) : mean;
+  }
+
+  bool routes() const override { return true; }
+  void route(RouteContext& context) override {
+    if (!context.answering) return;
+    at::NoGradGuard no_grad;
+    const int64_t known = anchors_.defined() ? anchors_.size(0) : 0;
+    if (known < context.stage) {  // while a stage is being finished, on its own data
+      for (int k = 1; k <= context.stage; ++k)
+        context.given[context.bank.number(stage_slot(k))] = torch::full({1}, k == context.stage ? 1.0 : 0.0);
+      return;
+    }
+    const auto [image, text] = keys_of(context.model, context.batch);
+    const auto anchors = anchors_.to(image.device()).chunk(2, 1);
+    const auto nearness = (cosines(image, anchors[0]) + cosines(text, anchors[1])) / 2;
+    const auto weights = (nearness / temperature_).softmax(1);  // [B, stages]
+    for (int64_t k = 0; k < weights.size(1); ++k)
+      context.given[context.bank.number(stage_slot(static_cast<int>(k) + 1))] = weights.narrow(1, k, 1);
+  }
+
+  void state(StateVisitor& visitor) override { visitor.tensor("anchors", StateKind::statistics, anchors_); }
+  std::vector<StateShape> kept(const StateSizes& sizes) const override {
+    return {{"anchors", StateKind::statistics, {sizes.stages, 2 * sizes.widest_site}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    const double earlier = static_cast<double>(run.task_samples.size()) - 1;
+    out.device_bytes = out.checkpoint_bytes = 4 * run.parameters * std::max(0.0, earlier);
+    out.forward_samples = run.samples();
+    return out;
+  }
+
+ private:
+  static bool is_text(const AdapterSite& site) { return site.part <= SitePart::cross_o; }
+  static torch::Tensor cosines(const torch::Tensor& rows, const torch::Tensor& anchors) {
+    const auto unit = [](const torch::Tensor& t) { return t / t.norm(2, 1, true).clamp_min(1e-12); };
+    return unit(rows).mm(unit(anchors).t());
+  }
+  static std::pair<torch::Tensor, torch::Tensor> keys_of(const Backbone& model, const SampleBatch& batch) {
+    Want want;
+    want.loss = false;
+    want.pooled = true;
+    const auto out = model.forward(batch.input, Pass{0, nullptr}, want);
+    return {out.image.to(at::kFloat), out.text.to(at::kFloat)};
+  }
+
+  double temperature_ = 0.1;
+  LayerFusion fusion_ = LayerFusion::factors;
+  AdaptedSites sites_ = AdaptedSites::run;
+  torch::Tensor anchors_;  // [stages, image and text widths]
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_hide_llava_method() {
+  return std::make_unique<HideLlava>();
+}
+
+}  // namespace asr

@@ -1,0 +1,118 @@
+// KeepLoRA (ICLR 2026): updates live where neither the pretrained weight nor earlier stages read. Of every linear it
+// keeps an orthonormal basis M of protected input directions: first the leading ones of the weight. Before a stage the
+// gradient G of the whole weight on part of the stage's data is freed of M, and its r leading input directions become
+// A, frozen; B learns from zero. After the stage B A goes into the weight, and M grows by what the gradient there
+// reads.
+#include <cmath>
+
+#include "base/error.h"
+#include "data/probe.h"
+#include "methods/method.h"
+#include "methods/terms/sites.h"
+#include "methods/terms/subspace.h"
+
+namespace asr {
+namespace {
+
+constexpr int64_t kGradientMemory = int64_t(2) << 30;  // bytes of full gradients at a time
+
+class KeepLora final : public Method {
+ public:
+  void visit(OptionVisitor& visitor) override {
+    visitor("weight_energy", weight_energy_, 0, 1,
+            "part of a pretrained weight's energy that is protected; 0: nothing");
+    visitor("gradient_energy", gradient_energy_, 0, 1, "part of a finished stage's gradient energy that is protected");
+    visitor("samples", samples_, 0.001, 1, "part of a stage's data that gradients are taken on, evenly spaced");
+    visitor("scale", scale_, 1e-3, 1e3, "of the adapters' product, instead of lora_alpha / lora_rank");
+    visitor("sites", sites_, kAdaptedSitesHelp);
+  }
+
+  std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
+                                      int stage) const override {
+    SiteLayout each = plain.sites.at(0);
+    each.scale = scale_;
+    return AdapterLayout{alike(stage_slot(stage), adapted_sites(sites, plain, sites_), each)};
+  }
+
+  void begin_stage(StageContext& stage) override {
+    const auto slot = stage_slot(stage.stage);
+    const auto sites = sites_of_slot(stage, slot);
+    if (stage.stage == 1)
+      for (const auto& site : sites) basis_[site.name] = leading_inputs(site.linear->weight, weight_energy_);
+    const auto gradients = stage_gradients(stage, sites);
+    at::NoGradGuard no_grad;
+    for (size_t i = 0; i < sites.size(); ++i) {
+      auto& expert = stage.bank.at(slot, sites[i].name).experts[0];
+      const auto rest = without(gradients[i], basis_.at(sites[i].name));
+      expert.a.copy_(principal_inputs(rest, expert.a.size(0)));
+      stage.bank.freeze_tensor(slot, expert.a);
+    }
+  }
+
+  void after_stage(StageContext& stage) override {
+    const auto slot = stage_slot(stage.stage);
+    stage.bank.merge(slot);
+    const auto sites = sites_of_slot(stage, slot);
+    const auto gradients = stage_gradients(stage, sites);
+    for (size_t i = 0; i < sites.size(); ++i) {
+      auto& basis = basis_.at(sites[i].name);
+      basis = extended(basis, gradients[i], gradient_energy_);
+    }
+  }
+
+  void state(StateVisitor& visitor) override {
+    std::string names;
+    for (const auto& [site, basis] : basis_) names += site + "\n";
+    visitor.text("sites", StateKind::statistics, names);
+    for (size_t begin = 0; begin < names.size(); begin = names.find('\n', begin) + 1) {
+      const auto site = names.substr(begin, names.find('\n', begin) - begin);
+      visitor.tensor("basis." + site, StateKind::statistics, basis_[site]);
+    }
+  }
+
+  std::vector<StateShape> kept(const StateSizes& sizes) const override {
+    return {{"sites", StateKind::statistics, {sizes.site_names}},
+            {"basis.*", StateKind::statistics, {sizes.widest_site, sizes.widest_site}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    out.backward_samples = 2 * samples_ * run.samples();
+    return out;
+  }
+
+ private:
+  static std::vector<AdapterSite> sites_of_slot(const StageContext& stage, const std::string& slot) {
+    std::vector<AdapterSite> out;
+    for (const auto& wanted : stage.bank.layout(slot).sites)
+      for (const auto& site : stage.bank.sites())
+        if (site.name == wanted.site) out.push_back(site);
+    return out;
+  }
+
+  std::vector<torch::Tensor> stage_gradients(const StageContext& stage, const std::vector<AdapterSite>& sites) const {
+    const int64_t count = stage.data.size();
+    const auto wanted = std::max<int64_t>(1, std::llround(samples_ * static_cast<double>(count)));
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < wanted; ++i) rows.push_back(i * count / wanted);
+    Probe probe{stage.model, stage.data, rows, stage.team};
+    probe.loss = [&](const SampleBatch& batch, const Pass& pass) {
+      return stage.task.loss_of(stage.model, batch, pass);
+    };
+    probe.pass.slots = stage.bank.training();
+    probe.batch = stage.batch_size;
+    return weight_gradients(probe, sites, kGradientMemory);
+  }
+
+  double weight_energy_ = 0.6, gradient_energy_ = 0.99, samples_ = 0.2, scale_ = 0.25;
+  AdaptedSites sites_ = AdaptedSites::run;
+  std::map<std::string, torch::Tensor> basis_;  // [k, in] rows, orthonormal, float32 on the CPU
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_keeplora_method() {
+  return std::make_unique<KeepLora>();
+}
+
+}  // namespace asr

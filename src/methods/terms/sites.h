@@ -1,0 +1,24 @@
+// Which linears a method of its own layout adapts.
+#pragma once
+
+#include "adapters/layout.h"
+#include "base/options.h"
+
+namespace asr {
+
+enum class AdaptedSites { run, all };
+template <>
+struct EnumNames<AdaptedSites> {
+  static constexpr const char* names[] = {"run", "all"};
+};
+inline constexpr const char* kAdaptedSitesHelp =
+    "run: the linears that every run adapts; all: every linear of the language model, and the projector";
+
+// In the order of `sites`; `plain` is the run's own layout.
+std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
+                                       AdaptedSites which);
+
+// "stage-3": the slot of a stage where every stage has its own.
+std::string stage_slot(int stage);
+
+}  // namespace asr

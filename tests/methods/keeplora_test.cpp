@@ -1,0 +1,122 @@
+// KeepLoRA: bases of constructed matrices, A outside the protected directions, the merge, and a basis that covers the
+// gradient of the finished stage.
+#include "data/probe.h"
+#include "methods/terms/subspace.h"
+#include "tests/methods/method_case.h"
+
+namespace asr {
+namespace {
+
+torch::Tensor orthonormal(int64_t rows, int64_t width, int seed) {
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+  const auto random = at::randn({width, rows}, generator, at::CPU(at::kDouble));
+  return std::get<0>(at::linalg_qr(random)).t();
+}
+
+// U diag(values) V^T with known V.
+torch::Tensor with_inputs(const torch::Tensor& inputs, const std::vector<double>& values, int64_t out) {
+  return orthonormal(inputs.size(0), out, 3).t().mm(at::diag(torch::tensor(values, at::kDouble))).mm(inputs);
+}
+
+double apart_as_spaces(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto p = [](const torch::Tensor& basis) { return basis.to(at::kDouble).t().mm(basis.to(at::kDouble)); };
+  return (p(a) - p(b)).abs().max().item<double>();
+}
+
+TEST(Subspace, LeadingInputsByEnergy) {
+  const auto inputs = orthonormal(4, 9, 1);
+  const auto weight = with_inputs(inputs, {4, 3, 2, 1}, 7);  // energies 16, 9, 4, 1 of 30
+  // Below 0.9: 16/30 = 0.53, 25/30 = 0.83 count, 29/30 does not.
+  const auto found = leading_inputs(weight, 0.9);
+  ASSERT_EQ(found.size(0), 2);
+  EXPECT_LT(apart_as_spaces(found, inputs.narrow(0, 0, 2)), 1e-6);
+  EXPECT_EQ(leading_inputs(weight, 0.5).size(0), 0);
+}
+
+TEST(Subspace, PrincipalInputsOfWhatIsLeft) {
+  const auto inputs = orthonormal(4, 9, 1);
+  const auto gradient = with_inputs(inputs, {4, 3, 2, 1}, 7);
+  const auto protected_rows = inputs.narrow(0, 0, 1).to(at::kFloat);
+  const auto rest = without(gradient, protected_rows);
+  EXPECT_LT(rest.mm(protected_rows.to(at::kDouble).t()).abs().max().item<double>(), 1e-6);
+  EXPECT_LT(apart_as_spaces(principal_inputs(rest, 2), inputs.narrow(0, 1, 2)), 1e-5);
+}
+
+TEST(Subspace, GrowsUntilTheEnergyIsInside) {
+  const auto inputs = orthonormal(4, 9, 1);
+  const auto gradient = with_inputs(inputs, {4, 3, 2, 1}, 7);
+  const auto basis = inputs.narrow(0, 1, 1).to(at::kFloat);  // 9 of 30 inside
+  const auto grown = extended(basis, gradient, 0.95);        // 28.5 wanted: 16 and 4 more
+  ASSERT_EQ(grown.size(0), 3);
+  EXPECT_LT(apart_as_spaces(grown, inputs.narrow(0, 0, 3)), 1e-5);
+  EXPECT_LT((grown.mm(grown.t()) - torch::eye(3)).abs().max().item<double>(), 1e-5);
+  EXPECT_EQ(extended(grown, gradient, 0.9).size(0), 3);  // already there
+  EXPECT_LE(extended(grown, torch::randn({20, 9}, at::kDouble), 1).size(0), 9);
+}
+
+std::map<std::string, torch::Tensor> bases_of(Method& method) {
+  struct Reader final : StateVisitor {
+    std::map<std::string, torch::Tensor> found;
+    void tensor(const std::string& name, StateKind, torch::Tensor& value) override { found[name] = value; }
+    void text(const std::string&, StateKind, std::string&) override {}
+  } reader;
+  method.state(reader);
+  return reader.found;
+}
+
+TEST(KeepLora, LearnsOutsideTheProtectedDirections) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  MethodCase fixture("keeplora", {{"keeplora.samples", "1", "test"}}, folder / "model");
+  fixture.lay_out(1);
+  const auto set = fixture.data();
+  auto context = fixture.stage_context(1, set);
+  fixture.method->begin_stage(context);
+  fixture.trained = fixture.bank->trained();
+  for (const auto& [name, tensor] : fixture.trained) EXPECT_NE(name.find("lora_B"), std::string::npos) << name;
+  for (const auto& [name, basis] : bases_of(*fixture.method)) {
+    const auto& expert = fixture.bank->at("stage-1", name.substr(6)).experts[0];
+    EXPECT_EQ(expert.scale, 0.25);
+    EXPECT_LT((expert.a.mm(expert.a.t()) - torch::eye(4)).abs().max().item<double>(), 1e-4) << name;
+    EXPECT_LT(expert.a.mm(basis.t()).abs().max().item<double>(), 1e-4) << name;
+    EXPECT_EQ(expert.b.abs().max().item<double>(), 0);
+  }
+  // After the stage: the same function from merged weights, and a basis that covers the gradient there.
+  {
+    at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : fixture.trained) tensor.normal_(0, 0.1);
+  }
+  const auto batch = set.rows(range(0, 6));
+  const auto loss = [&] {
+    at::NoGradGuard no_grad;
+    return fixture.task->loss_of(*fixture.model, batch, Pass{fixture.bank->answering(), nullptr}).item<double>();
+  };
+  const double before = loss();
+  const auto base = [&] {
+    at::NoGradGuard no_grad;
+    return fixture.task->loss_of(*fixture.model, batch, Pass{0, nullptr});
+  };
+  const auto original = base();
+  fixture.method->after_stage(context);
+  EXPECT_TRUE(fixture.bank->is_merged("stage-1"));
+  EXPECT_NEAR(loss(), before, 1e-4);
+  EXPECT_GT(std::abs(before - original.item<double>()), 1e-3);
+  EXPECT_TRUE(base().equal(original));
+  Probe probe{*fixture.model, set, range(0, set.size()), fixture.alone};
+  probe.pass.slots = fixture.bank->training();
+  probe.batch = 8;
+  std::vector<AdapterSite> sites;
+  for (const auto& site : fixture.model->sites()) sites.push_back(site);
+  const auto found = weight_gradients(probe, sites, int64_t(1) << 30);
+  const auto bases = bases_of(*fixture.method);
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const auto g = found[i].to(at::kDouble), m = bases.at("basis." + sites[i].name).to(at::kDouble);
+    const double whole = g.square().sum().item<double>();
+    const double inside = g.mm(m.t()).square().sum().item<double>();
+    EXPECT_GE(inside, 0.99 * whole * (1 - 1e-5)) << sites[i].name;
+    EXPECT_LT((m.mm(m.t()) - torch::eye(m.size(0), at::kDouble)).abs().max().item<double>(), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace asr
