@@ -28,7 +28,7 @@ inline std::vector<Assignment> recomputed_run(const TemporaryFolder& folder, con
                           {"lora_dropout", "0"},
                           {"weight_decay", "0"},
                           {"max_grad_norm", "0"},
-                          {"learning_rate", "0.02"},
+                          {"learning_rate", "0.1"},
                           {"save_steps", "1"},
                           {"save_total_limit", "100"},
                           {"lr_scheduler_type", "constant"}};
@@ -86,23 +86,25 @@ class Recomputation {
     return (after - 0.9 * before) / 0.1;
   }
 
-  Batch batch(size_t task, const std::vector<int64_t>& rows, bool reference = false) {
+  SampleBatch batch(size_t task, const std::vector<int64_t>& rows, bool reference = false) {
     return data_.get(task, DataSplit::train, reference).rows(rows);
   }
-  Batch whole_stage(size_t task, bool reference = false) { return batch(task, range(0, samples(task)), reference); }
+  SampleBatch whole_stage(size_t task, bool reference = false) {
+    return batch(task, range(0, samples(task)), reference);
+  }
   int64_t samples(size_t task) const { return stream_->size(task, DataSplit::train); }
 
   // Logits at the answer tokens. [N, vocabulary]
-  torch::Tensor logits(const Batch& input) const {
+  torch::Tensor logits(const SampleBatch& of) const {
     Want want;
     want.loss = false;
     want.logits = true;
-    return model->forward(input, Pass{}, want).logits.to(at::kDouble);
+    return model->forward(of.input, Pass{}, want).logits.to(at::kDouble);
   }
   // -log p of every answer token: z_label - log sum exp z, spelt out. [N]
-  torch::Tensor surprise(const Batch& input) const {
-    const auto z = logits(input);
-    const auto labels = input.labels.masked_select(input.labels.ge(0));
+  torch::Tensor surprise(const SampleBatch& of) const {
+    const auto z = logits(of);
+    const auto labels = of.input.labels.masked_select(of.input.labels.ge(0));
     const auto chosen = z.gather(1, labels.unsqueeze(1)).squeeze(1);
     const auto highest = z.amax(1);
     return highest + (z - highest.unsqueeze(1)).exp().sum(1).log() - chosen;
