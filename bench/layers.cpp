@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "ops/adapted_linear.h"
 #include "nn/attention.h"
 #include "nn/tap.h"
+#include "ops/adapted_linear.h"
 #include "ops/gated_silu.h"
 #include "ops/rms_norm.h"
 #include "tensor/runtime.h"

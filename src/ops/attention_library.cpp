@@ -24,11 +24,15 @@ struct OrderFixed {
   ~OrderFixed() { fix_order(false); }
 };
 struct FixOrder final : torch::autograd::FunctionPreHook {
-  variable_list operator()(const variable_list& grads) override { return fix_order(true), grads; }
+  variable_list operator()(const variable_list& grads) override {
+    fix_order(true);
+    return grads;
+  }
 };
 struct FreeOrder final : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& grads, const variable_list&) override {
-    return fix_order(false), grads;
+    fix_order(false);
+    return grads;
   }
 };
 

@@ -70,7 +70,9 @@ struct Header {
     check(t.dim() >= 1 && t.dim() <= kDims, "rows of ", t.dim(), " dimensions cannot be gathered");
     auto out = torch::zeros({kSize}, at::kLong);
     int64_t* value = out.data_ptr<int64_t>();
-    value[0] = t.numel() == 0 ? 0 : t.size(0), value[1] = static_cast<int64_t>(t.scalar_type()), value[2] = t.dim() - 1;
+    value[0] = t.numel() == 0 ? 0 : t.size(0);
+    value[1] = static_cast<int64_t>(t.scalar_type());
+    value[2] = t.dim() - 1;
     for (int64_t i = 1; i < t.dim(); ++i) value[2 + i] = t.size(i);
     return out;
   }
@@ -132,7 +134,8 @@ class Processes final : public Team {
       if (known.rows == 0 && other.rows > 0) known = other;
       check(other.rows == 0 || (other.rest == known.rest && other.type == known.type), "process ", r,
             " has rows of another shape than the others; this is a defect");
-      counts.push_back(other.rows), most = std::max(most, other.rows);
+      counts.push_back(other.rows);
+      most = std::max(most, other.rows);
     }
     const auto type = static_cast<at::ScalarType>(known.type);
     auto shape = known.rest;

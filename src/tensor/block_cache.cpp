@@ -42,7 +42,10 @@ struct Cache {
   std::array<std::vector<Header*>, kClasses> free;
   size_t bytes = 0;
 
-  ~Cache() { clear(), g_thread_ends = true; }
+  ~Cache() {
+    clear();
+    g_thread_ends = true;
+  }
   void clear() {
     for (auto& list : free) {
       for (auto* header : list) std::free(header);

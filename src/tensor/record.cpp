@@ -16,7 +16,10 @@ struct RecordedNode : torch::autograd::Node {
   variable_list known;  // the gradients, if they are (with_gradients)
 
   std::string name() const override { return what; }
-  void release_variables() override { pull = nullptr, known.clear(); }
+  void release_variables() override {
+    pull = nullptr;
+    known.clear();
+  }
   variable_list apply(variable_list&& grads) override {
     refuse_second_derivative(what);
     check(static_cast<bool>(pull), "a backward pass ran twice over the same graph");

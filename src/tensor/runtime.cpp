@@ -88,8 +88,8 @@ CountingAllocator::CountingAllocator() : inner_(c10::GetCPUAllocator()) {
 
 void set_compute_threads(int threads) {
   at::set_num_threads(threads);
-  // One BLAS thread under each of ours (ops/adapted_linear.h splits the rows): at the shapes of a training step OpenBLAS
-  // with two threads was no faster than with one, and its waiting threads take the processors from ours.
+  // One BLAS thread under each of ours (ops/adapted_linear.h splits the rows): at the shapes of a training step
+  // OpenBLAS with two threads was no faster than with one, and its waiting threads take the processors from ours.
   if (auto set = blas_function<void (*)(int)>("openblas_set_num_threads")) set(1);
 }
 

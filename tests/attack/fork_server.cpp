@@ -36,7 +36,9 @@ std::vector<std::string> split(const std::string& line) {
 [[noreturn]] void run_child(const std::vector<std::string>& fields) {
   setpgid(0, 0);
   const rlimit memory{kMostMemory, kMostMemory}, file{kLargestFile, kLargestFile}, core{0, 0};
-  setrlimit(RLIMIT_AS, &memory), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &core);
+  setrlimit(RLIMIT_AS, &memory);
+  setrlimit(RLIMIT_FSIZE, &file);
+  setrlimit(RLIMIT_CORE, &core);
   const auto redirect = [&](const char* name, int flags, int to) { dup2(open(name, flags, 0600), to); };
   redirect((fields[0] + "/in").c_str(), O_RDONLY, 0);
   redirect((fields[0] + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 1);
@@ -45,7 +47,8 @@ std::vector<std::string> split(const std::string& line) {
   for (size_t i = 2; i < fields.size(); ++i) list.push_back(const_cast<char*>(fields[i].c_str()));
   list.push_back(nullptr);
   const int status = asr::program(static_cast<int>(list.size()) - 1, list.data());
-  std::cout.flush(), std::fflush(nullptr);
+  std::cout.flush();
+  std::fflush(nullptr);
   _exit(status);
 }
 

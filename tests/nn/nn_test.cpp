@@ -17,7 +17,8 @@ TEST(Attention, RowsOfTheTapAreThoseOfTheFullMatrix) {
   scores = scores.masked_fill(causal.logical_and(mask.view({B, 1, 1, S})).logical_not(), -INFINITY);
   const auto full = scores.softmax(-1);
   TapRequest request;
-  request.rows = torch::tensor({{8, 5, -1}, {6, 2, 4}}), request.columns = torch::tensor({{0, 1, 2, 3}, {3, 2, 1, -1}});
+  request.rows = torch::tensor({{8, 5, -1}, {6, 2, 4}});
+  request.columns = torch::tensor({{0, 1, 2, 3}, {3, 2, 1, -1}});
   const auto found = attention_rows(q, k, mask, true, request);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t t = 0; t < 3; ++t)
@@ -37,9 +38,11 @@ TEST(Tap, SlicesEqualGathers) {
   mask[1][8] = false;
   for (const bool causal : {true, false}) {
     TapRequest request;
-    request.rows = torch::tensor({{4, 5, 6}, {4, 5, -1}}), request.columns = torch::arange(4).expand({2, 4});
+    request.rows = torch::tensor({{4, 5, 6}, {4, 5, -1}});
+    request.columns = torch::arange(4).expand({2, 4});
     const auto gathered = attention_rows(q, k, mask, causal, request);
-    request.first_row = 4, request.first_column = 0;
+    request.first_row = 4;
+    request.first_column = 0;
     const auto sliced = attention_rows(q, k, mask, causal, request);
     EXPECT_TRUE(at::allclose(gathered, sliced, 1e-12, 1e-14));
     const auto weight = torch::randn_like(gathered);

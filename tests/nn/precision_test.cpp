@@ -1,9 +1,9 @@
 // Models in bfloat16 and on a GPU: what must be computed in float32 is, and attention takes no mask, an aligned one or
 // the order alone, with the same result. On a machine without a GPU the CPU alone is compared.
 #include "nn/attention.h"
-#include "ops/rms_norm.h"
 #include "nn/linear.h"
 #include "nn/tap.h"
+#include "ops/rms_norm.h"
 #include "tests/support/files.h"
 #include "tests/support/tensors.h"
 
@@ -43,12 +43,14 @@ TEST(Precision, TheWeightMultipliesWhatIsRounded) {  // as transformers has it
 TEST(Precision, TappedRowsOfBfloat16AreFloat32) {
   torch::manual_seed(5);
   TapRequest request;
-  request.rows = torch::tensor({3, 7, -1}).view({1, 3}), request.columns = torch::arange(6).view({1, 6});
+  request.rows = torch::tensor({3, 7, -1}).view({1, 3});
+  request.columns = torch::arange(6).view({1, 6});
   for (const auto& device : devices()) {
     const auto q = torch::randn({1, 2, 9, 16}).to(device, at::kBFloat16),
                k = torch::randn({1, 2, 9, 16}).to(device, at::kBFloat16);
     auto asked = request;
-    asked.rows = asked.rows.to(device), asked.columns = asked.columns.to(device);
+    asked.rows = asked.rows.to(device);
+    asked.columns = asked.columns.to(device);
     const auto rows = attention_rows(q, k, {}, true, asked);
     EXPECT_EQ(rows.scalar_type(), at::kFloat);
     const auto exact = attention_rows(q.to(at::kDouble), k.to(at::kDouble), {}, true, asked);
@@ -89,7 +91,8 @@ void expect_equal_attention(const MaskCase& c, at::Device device, at::ScalarType
   std::vector<torch::Tensor> exact;
   for (const auto& one : x) exact.push_back(one.detach().cpu().to(at::kDouble).requires_grad_());
   auto mask = torch::ones({2, c.keys}, at::kBool);
-  mask[1].narrow(0, 0, c.left).fill_(false), mask[1].narrow(0, c.keys - c.right, c.right).fill_(false);
+  mask[1].narrow(0, 0, c.left).fill_(false);
+  mask[1].narrow(0, c.keys - c.right, c.right).fill_(false);
   const auto real = c.causal ? mask.narrow(1, c.keys - c.queries, c.queries) : torch::ones({2, c.queries}, at::kBool);
   const bool by_order = c.causal && c.queries == c.keys && order_hides_padding(mask);
   const bool maskless = by_order || (c.left == 0 && c.right == 0);

@@ -21,13 +21,17 @@ RandomModel qwen_model() {
   model.tensor("patch_embed.proj.weight", {width, 3, 2, 2, 2}, 0.3);
   for (int i = 0; i < 3; ++i) {
     const auto at = "blocks." + std::to_string(i) + ".";
-    model.norm(at + "norm1", width, false), model.norm(at + "norm2", width, false);
-    model.linear(at + "attn.qkv", 3 * width, width), model.linear(at + "attn.proj", width, width);
-    model.linear(at + "mlp.gate_proj", inner, width), model.linear(at + "mlp.up_proj", inner, width);
+    model.norm(at + "norm1", width, false);
+    model.norm(at + "norm2", width, false);
+    model.linear(at + "attn.qkv", 3 * width, width);
+    model.linear(at + "attn.proj", width, width);
+    model.linear(at + "mlp.gate_proj", inner, width);
+    model.linear(at + "mlp.up_proj", inner, width);
     model.linear(at + "mlp.down_proj", width, inner);
   }
   model.norm("merger.ln_q", width, false);
-  model.linear("merger.mlp.0", 4 * width, 4 * width), model.linear("merger.mlp.2", out_width, 4 * width);
+  model.linear("merger.mlp.0", 4 * width, 4 * width);
+  model.linear("merger.mlp.2", out_width, 4 * width);
   return model;
 }
 
@@ -134,7 +138,10 @@ TEST(QwenVit, WindowsEqualMaskedFullAttention) {
   const auto expected = plain_qwen(model, pixels, cases[2]);
   expect_close(tower(pixels.to(at::kBFloat16), grid_tensor(cases[2]), Pass()), expected, 0.05, "bfloat16");
   int64_t visited = 0;
-  tower.each([&](torch::Tensor& weight) { visited += weight.numel(), weight = weight.to(at::kDouble); });
+  tower.each([&](torch::Tensor& weight) {
+    visited += weight.numel();
+    weight = weight.to(at::kDouble);
+  });
   EXPECT_EQ(visited, model.size());
   expect_close(tower(pixels.to(at::kDouble), grid_tensor(cases[2]), Pass()), expected, 1e-12, "double");
 }

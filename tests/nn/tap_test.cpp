@@ -43,15 +43,19 @@ TapRequest request_of(const TapCase& c) {
   TapRequest request;
   const int64_t T = std::min<int64_t>(7, c.queries), V = std::min<int64_t>(16, c.keys - 1);
   if (c.slice) {
-    request.first_row = c.queries - T, request.first_column = 1;
+    request.first_row = c.queries - T;
+    request.first_column = 1;
     request.rows = (torch::arange(T) + request.first_row).repeat({3, 1});
     request.columns = (torch::arange(V) + 1).expand({3, V});
   } else {
-    request.rows = torch::randint(0, c.queries, {3, T}), request.columns = torch::randint(0, c.keys, {3, V});
+    request.rows = torch::randint(0, c.queries, {3, T});
+    request.columns = torch::randint(0, c.keys, {3, V});
     request.rows[0][1] = request.rows[0][0];
-    request.columns[1][2] = -1, request.columns[2][1] = request.columns[2][0];
+    request.columns[1][2] = -1;
+    request.columns[2][1] = request.columns[2][0];
   }
-  request.rows[1][T - 1] = -1, request.rows[2][0] = -1;
+  request.rows[1][T - 1] = -1;
+  request.rows[2][0] = -1;
   return request;
 }
 
@@ -141,7 +145,8 @@ TEST(Tap, PositionsOutsideAreRefused) {
   auto request = request_of(c);
   request.columns[2][3] = c.keys;
   EXPECT_CONTAINS(error_of([&] { tapped(h, c, request); }), "position 78 of 78 columns");
-  request.columns[2][3] = 0, request.first_row = 75;
+  request.columns[2][3] = 0;
+  request.first_row = 75;
   EXPECT_CONTAINS(error_of([&] { tapped(h, c, request); }), "rows up to 82 of 78");
 }
 

@@ -27,7 +27,10 @@ torch::Tensor plain_embedding(const RandomModel& model, const torch::Tensor& pix
 template <class Tower>
 int64_t to_double(Tower& tower) {
   int64_t visited = 0;
-  tower.each([&](torch::Tensor& weight) { visited += weight.numel(), weight = weight.to(at::kDouble); });
+  tower.each([&](torch::Tensor& weight) {
+    visited += weight.numel();
+    weight = weight.to(at::kDouble);
+  });
   return visited;
 }
 
@@ -38,13 +41,16 @@ RandomModel clip_model() {
   model.tensor("embeddings.class_embedding", {width});
   model.tensor("embeddings.patch_embedding.weight", {width, 3, 4, 4}, 0.15);
   model.tensor("embeddings.position_embedding.weight", {10, width});
-  model.norm("pre_layrnorm", width), model.norm("post_layernorm", width);
+  model.norm("pre_layrnorm", width);
+  model.norm("post_layernorm", width);
   for (int i = 0; i < 3; ++i) {
     const auto at = "encoder.layers." + std::to_string(i) + ".";
     for (const auto* name : {"q_proj", "k_proj", "v_proj", "out_proj"})
       model.linear(at + "self_attn." + name, width, width);
-    model.norm(at + "layer_norm1", width), model.norm(at + "layer_norm2", width);
-    model.linear(at + "mlp.fc1", inner, width), model.linear(at + "mlp.fc2", width, inner);
+    model.norm(at + "layer_norm1", width);
+    model.norm(at + "layer_norm2", width);
+    model.linear(at + "mlp.fc1", inner, width);
+    model.linear(at + "mlp.fc2", width, inner);
   }
   return model;
 }
@@ -92,11 +98,13 @@ TEST(ClipVit, FeaturesAreTheHiddenStatesAskedFor) {
   EXPECT_EQ(tower.layers.size(), 2u);
   EXPECT_EQ(tower.tokens(), 9);
   expect_close(tower(pixels, Pass()), hidden[2].slice(1, 1), 1e-5, "-2");
-  config["vision_feature_layer"] = 3, config["vision_feature_select_strategy"] = "full";
+  config["vision_feature_layer"] = 3;
+  config["vision_feature_select_strategy"] = "full";
   tower = tower_of();
   EXPECT_EQ(tower.tokens(), 10);
   expect_close(tower(pixels, Pass()), hidden[3], 1e-5, "3, full");
-  config["vision_feature_layer"] = {-4, 2, -3}, config["vision_feature_select_strategy"] = "default";
+  config["vision_feature_layer"] = {-4, 2, -3};
+  config["vision_feature_select_strategy"] = "default";
   tower = tower_of();
   EXPECT_EQ(tower.width(), 3 * width);
   EXPECT_EQ(tower.layers.size(), 2u);
@@ -128,15 +136,20 @@ TEST(ClipVit, RefusesWhatItCannotCompute) {
   EXPECT_CONTAINS(refused(config), "'vision_feature_layer' names layer 4, but the tower has 3");
   config["vision_feature_layer"] = json::array();
   EXPECT_CONTAINS(refused(config), "empty list");
-  config["vision_feature_layer"] = -1, config["vision_feature_select_strategy"] = "first";
+  config["vision_feature_layer"] = -1;
+  config["vision_feature_select_strategy"] = "first";
   EXPECT_CONTAINS(refused(config), "use default or full");
-  config = clip_config(), config["vision_config"]["model_type"] = "siglip_vision_model";
+  config = clip_config();
+  config["vision_config"]["model_type"] = "siglip_vision_model";
   EXPECT_CONTAINS(refused(config), "siglip_vision_model");
-  config = clip_config(), config["vision_config"]["hidden_act"] = "mish";
+  config = clip_config();
+  config["vision_config"]["hidden_act"] = "mish";
   EXPECT_CONTAINS(refused(config), "activation 'mish'");
-  config = clip_config(), config["vision_config"]["num_attention_heads"] = 0;
+  config = clip_config();
+  config["vision_config"]["num_attention_heads"] = 0;
   EXPECT_CONTAINS(refused(config), "'vision_config.num_attention_heads' must be a whole number from 1");
-  config = clip_config(), config["vision_config"]["hidden_size"] = 15;
+  config = clip_config();
+  config["vision_config"]["hidden_size"] = 15;
   EXPECT_CONTAINS(refused(config), "no multiple of num_attention_heads");
   EXPECT_CONTAINS(refused(json::object()), "'vision_config' is missing");
   const ClipVit tower(clip_config(), model.weights());
@@ -158,10 +171,16 @@ RandomModel intern_model(bool rich) {  // rich: RMS norms, norms of queries and 
     const auto at = "encoder.layer." + std::to_string(i) + ".";
     for (const auto* name : {"q_proj", "k_proj", "v_proj"}) model.linear(at + "attention." + name, width, width, !rich);
     model.linear(at + "attention.projection_layer", width, width);
-    if (rich) model.norm(at + "attention.q_norm", width, false), model.norm(at + "attention.k_norm", width, false);
-    model.norm(at + "layernorm_before", width, !rich), model.norm(at + "layernorm_after", width, !rich);
-    model.tensor(at + "lambda_1", {width}), model.tensor(at + "lambda_2", {width});
-    model.linear(at + "mlp.fc1", inner, width), model.linear(at + "mlp.fc2", width, inner);
+    if (rich) {
+      model.norm(at + "attention.q_norm", width, false);
+      model.norm(at + "attention.k_norm", width, false);
+    }
+    model.norm(at + "layernorm_before", width, !rich);
+    model.norm(at + "layernorm_after", width, !rich);
+    model.tensor(at + "lambda_1", {width});
+    model.tensor(at + "lambda_2", {width});
+    model.linear(at + "mlp.fc1", inner, width);
+    model.linear(at + "mlp.fc2", width, inner);
   }
   return model;
 }
@@ -194,8 +213,10 @@ torch::Tensor plain_intern(const RandomModel& model, const torch::Tensor& pixels
     const auto at = "encoder.layer." + std::to_string(i) + ".";
     const auto in = normed(at + "layernorm_before");
     auto q = model.apply(at + "attention.q_proj", in), k = model.apply(at + "attention.k_proj", in);
-    if (rich)
-      q = model.rms_normed(at + "attention.q_norm", q, 1e-6), k = model.rms_normed(at + "attention.k_norm", k, 1e-6);
+    if (rich) {
+      q = model.rms_normed(at + "attention.q_norm", q, 1e-6);
+      k = model.rms_normed(at + "attention.k_norm", k, 1e-6);
+    }
     const auto mixed = plain_mix(plain_weights(q, k, heads), model.apply(at + "attention.v_proj", in));
     x = x + model[at + "lambda_1"] * model.apply(at + "attention.projection_layer", mixed);
     const auto up = RandomModel::gelu(model.apply(at + "mlp.fc1", normed(at + "layernorm_after")));
@@ -247,11 +268,14 @@ TEST(InternVit, RefusesWhatItCannotCompute) {
   const auto refused = [&] { return error_of([&] { InternVit(config, model.weights()); }); };
   config["downsample_ratio"] = 0.3;
   EXPECT_CONTAINS(refused(), "'downsample_ratio' is 0.3");
-  config["downsample_ratio"] = 0.5, config["vision_feature_select_strategy"] = "full";
+  config["downsample_ratio"] = 0.5;
+  config["vision_feature_select_strategy"] = "full";
   EXPECT_CONTAINS(refused(), "needs the grid alone");
-  config = intern_config(false), config["vision_feature_layer"] = {1, 2};
+  config = intern_config(false);
+  config["vision_feature_layer"] = {1, 2};
   EXPECT_CONTAINS(refused(), "one number for this family");
-  config = intern_config(false), config["vision_config"]["norm_type"] = "batch";
+  config = intern_config(false);
+  config["vision_config"]["norm_type"] = "batch";
   EXPECT_CONTAINS(refused(), "use layer_norm or rms_norm");
 }
 
@@ -268,8 +292,10 @@ RandomModel eva_model(bool qkv_bias) {
     const auto at = "encoder.layers." + std::to_string(i) + ".";
     model.linear(at + "self_attn.qkv", 3 * width, width, qkv_bias);
     model.linear(at + "self_attn.projection", width, width);
-    model.norm(at + "layer_norm1", width), model.norm(at + "layer_norm2", width);
-    model.linear(at + "mlp.fc1", inner, width), model.linear(at + "mlp.fc2", width, inner);
+    model.norm(at + "layer_norm1", width);
+    model.norm(at + "layer_norm2", width);
+    model.linear(at + "mlp.fc1", inner, width);
+    model.linear(at + "mlp.fc2", width, inner);
   }
   return model;
 }

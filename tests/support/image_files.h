@@ -71,7 +71,9 @@ inline std::string write_jpeg(const JpegSpec& spec, const std::vector<uint8_t>& 
   unsigned char* data = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&jpeg, &data, &size);
-  jpeg.image_width = spec.width, jpeg.image_height = spec.height, jpeg.input_components = spec.channels;
+  jpeg.image_width = spec.width;
+  jpeg.image_height = spec.height;
+  jpeg.input_components = spec.channels;
   jpeg.in_color_space = spec.channels == 1 ? JCS_GRAYSCALE : spec.channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, 100, TRUE);

@@ -38,7 +38,9 @@ inline nlohmann::json read_config(const std::string& folder) {
 inline void give_llama_decoder(const std::string& folder, bool bias = false) {
   auto config = read_config(folder);
   auto& text = config["text_config"];
-  text["model_type"] = "llama", text["num_key_value_heads"] = 2, text["attention_bias"] = bias;
+  text["model_type"] = "llama";
+  text["num_key_value_heads"] = 2;
+  text["attention_bias"] = bias;
   text["tie_word_embeddings"] = config["tie_word_embeddings"] = false;
   auto tensors = read_tensors(folder + "/model.safetensors");
   const auto generator = at::detail::createCPUGenerator(5);
@@ -61,12 +63,14 @@ inline void give_llama_decoder(const std::string& folder, bool bias = false) {
 // A tower as InternVL's largest have it: root-mean-square norms, and norms of queries and keys.
 inline void give_large_tower(const std::string& folder) {
   auto config = read_config(folder);
-  config["vision_config"]["norm_type"] = "rms_norm", config["vision_config"]["use_qk_norm"] = true;
+  config["vision_config"]["norm_type"] = "rms_norm";
+  config["vision_config"]["use_qk_norm"] = true;
   auto tensors = read_tensors(folder + "/model.safetensors");
   const int64_t width = config["vision_config"]["hidden_size"].get<int64_t>();
   for (int64_t i = 0; i < config["vision_config"]["num_hidden_layers"].get<int64_t>(); ++i) {
     const auto place = "vision_tower.encoder.layer." + std::to_string(i) + ".";
-    tensors.erase(place + "layernorm_before.bias"), tensors.erase(place + "layernorm_after.bias");
+    tensors.erase(place + "layernorm_before.bias");
+    tensors.erase(place + "layernorm_after.bias");
     tensors[place + "attention.q_norm.weight"] = at::linspace(0.5, 1.5, width);
     tensors[place + "attention.k_norm.weight"] = at::linspace(1.5, 0.7, width);
   }
@@ -77,19 +81,29 @@ inline void give_large_tower(const std::string& folder) {
 inline std::string chat_name(std::string name, bool internlm2) {
   const auto replace = [&](const char* from, const char* to) { name = std::regex_replace(name, std::regex(from), to); };
   if (name.rfind("vision_tower.", 0) == 0) {
-    replace("vision_tower", "vision_model"), replace(R"(encoder\.layer\.)", "encoder.layers.");
-    replace("cls_token", "class_embedding"), replace("position_embeddings", "position_embedding");
-    replace(R"(patch_embeddings\.projection)", "patch_embedding"), replace("lambda_", "ls");
-    replace("attention.projection_layer", "attn.proj"), replace(R"(\.attention\.)", ".attn.");
-    replace("layernorm_before", "norm1"), replace("layernorm_after", "norm2");
+    replace("vision_tower", "vision_model");
+    replace(R"(encoder\.layer\.)", "encoder.layers.");
+    replace("cls_token", "class_embedding");
+    replace("position_embeddings", "position_embedding");
+    replace(R"(patch_embeddings\.projection)", "patch_embedding");
+    replace("lambda_", "ls");
+    replace("attention.projection_layer", "attn.proj");
+    replace(R"(\.attention\.)", ".attn.");
+    replace("layernorm_before", "norm1");
+    replace("layernorm_after", "norm2");
   }
   replace(R"(multi_modal_projector\.layer_norm)", "mlp1.0");
-  replace(R"(multi_modal_projector\.linear_1)", "mlp1.1"), replace(R"(multi_modal_projector\.linear_2)", "mlp1.3");
+  replace(R"(multi_modal_projector\.linear_1)", "mlp1.1");
+  replace(R"(multi_modal_projector\.linear_2)", "mlp1.3");
   if (!internlm2 || name.rfind("language_model.", 0) != 0) return name;
-  replace("embed_tokens", "tok_embeddings"), replace("lm_head", "output");
-  replace(R"(self_attn\.o_proj)", "attention.wo"), replace("input_layernorm", "attention_norm");
-  replace("post_attention_layernorm", "ffn_norm"), replace(R"(mlp\.gate_proj)", "feed_forward.w1");
-  replace(R"(mlp\.down_proj)", "feed_forward.w2"), replace(R"(mlp\.up_proj)", "feed_forward.w3");
+  replace("embed_tokens", "tok_embeddings");
+  replace("lm_head", "output");
+  replace(R"(self_attn\.o_proj)", "attention.wo");
+  replace("input_layernorm", "attention_norm");
+  replace("post_attention_layernorm", "ffn_norm");
+  replace(R"(mlp\.gate_proj)", "feed_forward.w1");
+  replace(R"(mlp\.down_proj)", "feed_forward.w2");
+  replace(R"(mlp\.up_proj)", "feed_forward.w3");
   return name;
 }
 
@@ -130,8 +144,10 @@ inline nlohmann::json chat_config(const nlohmann::json& config, bool internlm2) 
   llm["model_type"] = internlm2 ? "internlm2" : "qwen2";
   if (internlm2) llm["bias"] = llm["attention_bias"];
   vision["model_type"] = "intern_vit_6b";
-  vision["qkv_bias"] = vision["attention_bias"], vision["qk_normalization"] = vision["use_qk_norm"];
-  vision["image_size"] = vision["image_size"][0], vision["patch_size"] = vision["patch_size"][0];
+  vision["qkv_bias"] = vision["attention_bias"];
+  vision["qk_normalization"] = vision["use_qk_norm"];
+  vision["image_size"] = vision["image_size"][0];
+  vision["patch_size"] = vision["patch_size"][0];
   for (const char* key : {"attention_bias", "use_qk_norm", "use_mean_pooling", "use_absolute_position_embeddings"})
     vision.erase(key);
   llm.erase("attention_bias");

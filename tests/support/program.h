@@ -32,7 +32,8 @@ inline const bool one_thread_before_fork = (at::set_num_threads(1), true);
 template <class Start>
 Outcome run_in_child(const std::vector<std::string>& arguments, const std::string& input, Start start) {
   TemporaryFolder folder;
-  std::cout.flush(), std::fflush(nullptr);  // or the child would print it once more
+  std::cout.flush();
+  std::fflush(nullptr);  // or the child would print it once more
   const pid_t child = fork();
   if (child == 0) {
     dup2(open(input.c_str(), O_RDONLY), 0);
@@ -42,7 +43,8 @@ Outcome run_in_child(const std::vector<std::string>& arguments, const std::strin
     for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
     list.push_back(nullptr);
     const int status = start(list);
-    std::cout.flush(), std::fflush(nullptr);
+    std::cout.flush();
+    std::fflush(nullptr);
     _exit(status);
   }
   int status = 0;

@@ -165,8 +165,10 @@ inline void write_log(const std::string& folder, const FabricatedRun& run) {
                              {"stage", stage},
                              {"task_loss", task}};
       double loss = task;
-      if (run.method == "asr" && stage > 1)
-        line["spectral_loss"] = 0.2 + 0.05 * random.uniform(), loss += line["spectral_loss"].get<double>();
+      if (run.method == "asr" && stage > 1) {
+        line["spectral_loss"] = 0.2 + 0.05 * random.uniform();
+        loss += line["spectral_loss"].get<double>();
+      }
       line["loss"] = loss;
       text += line.dump() + "\n";
     }
@@ -233,8 +235,10 @@ inline void write_analysis(const std::string& folder, const FabricatedRun& run) 
     TensorList tensors;
     std::vector<int64_t> skill, count(k, 20), shape = {static_cast<int64_t>(k)}, table = {static_cast<int64_t>(k), 8};
     std::vector<float> accuracy;
-    for (size_t s = 0; s < k; ++s)
-      skill.push_back(static_cast<int64_t>(s)), accuracy.push_back(static_cast<float>(run.rows[a - 1][s] / 100));
+    for (size_t s = 0; s < k; ++s) {
+      skill.push_back(static_cast<int64_t>(s));
+      accuracy.push_back(static_cast<float>(run.rows[a - 1][s] / 100));
+    }
     const double drift = run.method == "asr" ? 0.05 : 0.25;
     // Every task asks for one skill, which bears its name.
     tensors.add("skill", Dtype::I64, shape, skill);

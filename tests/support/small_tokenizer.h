@@ -60,7 +60,10 @@ inline void write_small_tokenizer(const std::string& folder, const nlohmann::jso
   json words = json::object();
   int64_t word = 0;
   for (const char* text : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) words[text] = word++;
-  for (char c = 'a'; c <= 'z'; ++c) words[std::string(1, c)] = word++, words[std::string("##") + c] = word++;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    words[std::string(1, c)] = word++;
+    words[std::string("##") + c] = word++;
+  }
   for (const char* text : {"what", "is", "the", "?", ":", "question", "short", "answer"}) words[text] = word++;
   const json qformer = {{"version", "1.0"},
                         {"added_tokens", json::array()},

@@ -90,7 +90,8 @@ TEST(Record, ASumPassesKnownGradientsOnAndLeavesTheirTermsWhole) {
     const auto expected = y.exp().sum() - 1.5 * (x * y).sum();
     const auto wanted = gradients(expected * 3, {x, y});
     sum.mul(3).backward({}, /*retain_graph=*/true);
-    expect_close(x.grad(), wanted[0], 1e-6, "x"), expect_close(y.grad(), wanted[1], 1e-6, "y");
+    expect_close(x.grad(), wanted[0], 1e-6, "x");
+    expect_close(y.grad(), wanted[1], 1e-6, "y");
     expect_close(gradients(product, {x})[0], y.detach(), 1e-6, "the term by itself, after the sum");
   }
 }

@@ -48,7 +48,9 @@ TEST(TensorIo, MappedTensorsOutliveTheFileObject) {
 
 torch::Tensor from_bytes(Dtype dtype, std::vector<int64_t> shape, const std::string& bytes) {
   TensorView view;
-  view.name = "t", view.dtype = dtype, view.shape = std::move(shape);
+  view.name = "t";
+  view.dtype = dtype;
+  view.shape = std::move(shape);
   view.data = {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
   return to_tensor(view, nullptr, "f");
 }
@@ -92,7 +94,9 @@ TEST(TensorIo, UnsignedTypesAreWidened) {
 TEST(TensorIo, UnalignedDataIsCopied) {
   const std::string bytes = std::string("x") + std::string("\0\0\x80\x3f", 4);
   TensorView view;
-  view.name = "t", view.shape = {1}, view.data = {reinterpret_cast<const uint8_t*>(bytes.data()) + 1, 4};
+  view.name = "t";
+  view.shape = {1};
+  view.data = {reinterpret_cast<const uint8_t*>(bytes.data()) + 1, 4};
   EXPECT_EQ(to_tensor(view, nullptr, "f").item<float>(), 1.0f);
 }
 

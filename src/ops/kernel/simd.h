@@ -86,17 +86,21 @@ inline Vec<Num> spread(RealOf<Num> x) {
 }
 template <class Num>
 inline RealOf<Num> lane(const Num& x, int i) {
-  if constexpr (Simd<Num>::maps == 1)
-    return (void)i, x;
-  else
+  if constexpr (Simd<Num>::maps == 1) {
+    (void)i;
+    return x;
+  } else {
     return x[i];
+  }
 }
 template <class Num>
 inline void set_lane(Num& x, int i, RealOf<Num> value) {
-  if constexpr (Simd<Num>::maps == 1)
-    (void)i, x = value;
-  else
+  if constexpr (Simd<Num>::maps == 1) {
+    (void)i;
+    x = value;
+  } else {
     x[i] = value;
+  }
 }
 
 // Sum of the lanes, halving; the maps of a Pack stay apart.
