@@ -98,13 +98,13 @@ std::string broken_links(const std::string& text, const fs::path& file) {
 }
 
 // One line for every file of the repository that is named in backquotes and is not there. Names with a placeholder
-// (capitals, *, {}, <>) stand for many.
+// (two capitals, *, {}, <>) stand for many.
 std::string missing_files(const std::string& text) {
   static const std::regex name(R"re(`((src|tests|docs|tools|configs|cmake|bench|assets)/[A-Za-z0-9_./-]*)`)re");
   std::string out;
   for (std::sregex_iterator match(text.begin(), text.end(), name), end; match != end; ++match) {
     const std::string path = (*match)[1];
-    const bool placeholder = std::regex_search(path, std::regex("[A-Z]{4}"));
+    const bool placeholder = std::regex_search(path, std::regex("[A-Z]{2}"));
     const bool known = fs::exists(kRoot / path) || fs::exists(kRoot / (path + ".safetensors"));
     if (!placeholder && !known) out += path + " does not exist\n";
   }
