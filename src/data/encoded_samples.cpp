@@ -236,7 +236,8 @@ Batch EncodedSamples::composed_input(const std::vector<ComposedRow>& rows, const
   return batch;
 }
 
-void EncodedSamples::cache_features(const Team& team) {
+void EncodedSamples::keep_features(const Team& team) {
+  if (features_.defined() || model_->vision_adapted()) return;
   at::NoGradGuard no_grad;
   std::vector<torch::Tensor> blocks;
   each_block({cat("see pictures of ", name), size(), pass_samples(), false}, team, [&](Part rows, Part) {
@@ -300,7 +301,6 @@ std::shared_ptr<SampleSet> EncodedSamples::joined(const std::vector<const Sample
     texts.length.insert(texts.length.end(), from.length.begin(), from.length.end());
     texts.asked.insert(texts.asked.end(), from.asked.begin(), from.asked.end());
   }
-  out->vision_adapted_ = vision_adapted_;
   out->pixels_ = at::cat(pixels);
   if (features.size() == parts.size()) out->features_ = at::cat(features);
   texts.ids = at::cat(ids);

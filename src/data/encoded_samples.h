@@ -31,9 +31,9 @@ class EncodedSamples final : public SampleSet {
   std::shared_ptr<SampleSet> joined(const std::vector<const SampleSet*>& sets) const override;
 
   int64_t tokens(int64_t i) const { return texts_.length[static_cast<size_t>(i)]; }
-  // Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches.
-  void cache_features(const Team& team);
-  void adapt_vision(bool adapted) override { vision_adapted_ = adapted; }
+  // Features of the frozen vision path, in blocks of a fixed size so that they never depend on the batches. Not where
+  // adapters change that path.
+  void keep_features(const Team& team) override;
 
   std::function<PictureFile(int64_t)> file;  // where pictures were read from; may be empty
 
@@ -42,7 +42,7 @@ class EncodedSamples final : public SampleSet {
   Batch composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const override;
 
  private:
-  bool uses_features() const { return features_.defined() && !vision_adapted_; }
+  bool uses_features() const { return features_.defined() && !model_->vision_adapted(); }
   friend EncodedSamples encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample,
                                        const Backbone& model, const QuestionAnalyser* analyser, const Team* team);
   // Fills a set that is empty, all but its posterior.
@@ -50,7 +50,6 @@ class EncodedSamples final : public SampleSet {
 
   torch::Tensor pixels_;    // [N, 3, H, W] uint8
   torch::Tensor features_;  // [N, ...] of the frozen vision path, or undefined
-  bool vision_adapted_ = false;
   TextTensors texts_;
 };
 

@@ -129,8 +129,8 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team) {
     text.push_back(out.text);
   });
   const auto all = [&](const std::vector<torch::Tensor>& blocks) {
-    const auto none = at::empty({0}, at::device(model.device()).dtype(at::kFloat));
-    return team.gather(blocks.empty() ? none : at::cat(blocks)).to(set.embedding_device());
+    const auto no_rows = at::empty({0}, at::device(model.device()).dtype(at::kFloat));
+    return team.gather(blocks.empty() ? no_rows : at::cat(blocks)).to(set.embedding_device());
   };
   set.reference_image = all(image);
   set.reference_text = all(text);

@@ -69,8 +69,8 @@ class SampleSet {
   virtual std::string picture_bytes(int64_t i) const = 0;               // as an image file; empty: there is none
   virtual Image8 shown_picture(int64_t i) const = 0;                    // for reports: all of one size
 
-  // Whether adapters change what the vision tower sees: what was kept of it is left out of batches then.
-  virtual void adapt_vision(bool /*adapted*/) {}
+  // Makes what can be kept of the pictures as long as the vision tower has no adapters; every process must come here.
+  virtual void keep_features(const Team& /*team*/) {}
   // Samples that go through the model at once outside training, and where embeddings of all samples are kept.
   virtual int64_t pass_samples() const = 0;
   virtual at::Device embedding_device() const = 0;

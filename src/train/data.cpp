@@ -103,22 +103,13 @@ std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
   auto set = std::make_shared<EncodedSamples>(encode_samples(count, sample, model_, &analyser_, &team_));
   set->file = file;
   finish(*set, 1);
-  set->cache_features(team_);
   return set;
-}
-
-void Data::adapt_vision(bool adapted) {
-  vision_adapted_ = adapted;
-  for (auto& [key, set] : sets_)
-    if (set) set->adapt_vision(adapted);
 }
 
 const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
   auto& set = sets_[{task, split}];
-  if (!set) {
-    set = read(task, split);
-    set->adapt_vision(vision_adapted_);
-  }
+  if (!set) set = read(task, split);
+  set->keep_features(team_);
   if (reference && !set->reference_image.defined()) cache_reference(*set, model_, team_);
   return *set;
 }

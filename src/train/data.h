@@ -25,8 +25,6 @@ class Data {
   // `reference` also fills the embeddings of the base model.
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
   const Stream& stream() const { return stream_; }
-  // Whether adapters of the run that now uses it change the vision tower: no kept features then.
-  void adapt_vision(bool adapted);
 
   // Scores of the untouched base, by task and how answers are given.
   std::map<std::pair<size_t, Head>, TaskScore> zero_shot;
@@ -38,7 +36,6 @@ class Data {
   const Backbone& model_;
   const QuestionAnalyser& analyser_;
   const Team& team_;
-  bool vision_adapted_ = false;
   std::map<std::pair<size_t, DataSplit>, std::shared_ptr<SampleSet>> sets_;
 };
 

@@ -211,7 +211,6 @@ AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, 
 void RunParts::make_slots(int stage) {
   for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), stage))
     if (!bank.has(slot.name)) bank.add(slot, slot_seed(seed(), slot.name));
-  data.adapt_vision(bank.adapts(SitePart::vision));
 }
 
 std::vector<ParameterGroup> RunParts::groups() const {

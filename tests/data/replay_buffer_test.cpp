@@ -66,7 +66,10 @@ TEST_F(Replay, OldSamplesAreDeletedNotReplaced) {
   std::set<std::string> known;
   for (int64_t i = 0; i < before.size(); ++i) known.insert(before.info(i).id);
   for (int64_t i = 0; i < 6; ++i) EXPECT_TRUE(known.count(after.info(i).id)) << after.info(i).id;
-  EXPECT_NE(filled(12, 1, 2).info(0).id + filled(12, 1, 2).info(1).id, before.info(0).id + before.info(1).id);
+  const auto other = filled(12, 1, 2);
+  int64_t same = 0;
+  for (int64_t i = 0; i < other.size(); ++i) same += static_cast<int64_t>(known.count(other.info(i).id));
+  EXPECT_LT(same, 12) << "the seed draws";
 }
 
 TEST_F(Replay, RowsAreThoseOfTheStageBitForBit) {
