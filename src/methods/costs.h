@@ -16,6 +16,7 @@ struct CostContext {
 
   const Options& options;
   double parameters = 0;             // trained numbers
+  double layers = 0, width = 0;      // of the language model
   double picture_bytes = 0;          // of a training sample's picture, decoded
   std::vector<double> task_samples;  // for training, a task each
 

@@ -77,6 +77,11 @@ class KeepLora final : public Method {
 
   MethodCosts costs(const CostContext& run) const override {
     MethodCosts out;
+    const double linears = run.layers * (sites_ == AdaptedSites::all ? 7 : 2);
+    const double earlier = std::max(0.0, static_cast<double>(run.task_samples.size()) - 1);
+    out.device_bytes = 4 * run.parameters * earlier;       // merged slots keep their factors
+    out.host_bytes = 4 * run.width * run.width * linears;  // bases, at most all directions of an input
+    out.checkpoint_bytes = out.device_bytes + out.host_bytes;
     out.backward_samples = 2 * samples_ * run.samples();
     return out;
   }

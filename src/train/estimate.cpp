@@ -25,6 +25,8 @@ struct Subject {
       : config(c), composition(name), shape(s), work(w), machine(m), methods(make_methods(name, c.method_assignments)) {
     CostContext sizes(c.options);
     sizes.parameters = s.adapter_weights(c.run.lora_rank);
+    sizes.layers = number_of(s.layers);
+    sizes.width = number_of(s.width);
     sizes.picture_bytes = s.built_in() ? 3 * number_of(s.image_side * s.image_side) : w.picture_bytes;
     for (const auto& task : w.tasks) sizes.task_samples.push_back(number_of(task.train));
     for (const auto& method : methods) costs += method->costs(sizes);
