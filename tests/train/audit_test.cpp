@@ -41,6 +41,10 @@ class AuditTest : public ::testing::Test {
     }
     return "checkpoints/" + best + "/state.safetensors";
   }
+  std::string newest_kept() const {
+    const auto state = newest();
+    return state.substr(0, state.rfind('/')) + "/kept.safetensors";
+  }
   // Written as the program would, checksum and all.
   void edit(const std::string& name, const std::function<void(NamedTensors&, Metadata&)>& change) const {
     NamedTensors tensors;
@@ -122,12 +126,15 @@ TEST_F(AuditTest, TensorsThatNobodyDeclared) {
   edit(newest(), [&](NamedTensors& tensors, Metadata& metadata) {
     for (const char* name : {"analysis.extra", "optimizer.third", "method.ewc.momentum", "adapter.more"})
       tensors.emplace_back(name, at::zeros({3}));
-    at(tensors, "analysis.mean") = at::zeros({900, 4}, at::kDouble);
-    at(tensors, "method.ewc.fisher") = at::zeros({at(tensors, "method.ewc.anchor").numel() + 1});
     auto state = nlohmann::json::parse(metadata["state"]);
     state["kept"]["method.ewc.momentum"] = "statistics";
     metadata["state"] = state.dump();
     metadata["note"] = "hello";
+  });
+  edit(newest_kept(), [&](NamedTensors& tensors, Metadata&) {
+    at(tensors, "analysis.mean") = at::zeros({900, 4}, at::kDouble);
+    at(tensors, "method.ewc.fisher") = at::zeros({at(tensors, "method.ewc.anchor").numel() + 1});
+    tensors.emplace_back("method.ewc.hidden", at::zeros({3}));
   });
   edit("memory.safetensors", [](NamedTensors& tensors, Metadata&) { tensors.emplace_back("extra", at::zeros({3})); });
   edit("adapter/adapter_model.safetensors", [](NamedTensors& tensors, Metadata& metadata) {
@@ -176,7 +183,7 @@ TEST_F(AuditTest, TheStateOfACheckpoint) {
 }
 
 TEST_F(AuditTest, PicturesAsBytesNumbersFractionsAndInverted) {
-  edit(newest(), [&](NamedTensors& tensors, Metadata&) {
+  edit(newest_kept(), [&](NamedTensors& tensors, Metadata&) {
     const auto put = [&](const std::string& name, const torch::Tensor& values) {
       auto flat = at(tensors, name).flatten();
       flat.narrow(0, 0, values.numel()).copy_(values);
@@ -184,7 +191,7 @@ TEST_F(AuditTest, PicturesAsBytesNumbersFractionsAndInverted) {
     put("method.ewc.fisher", pixels(23).narrow(0, 0, 3 * 32 * 20).to(at::kFloat) / 255);
     put("method.ewc.anchor", 255 - pixels(5).narrow(0, 0, 3 * 32 * 20).to(at::kFloat));
   });
-  expect_violation("method.ewc.fisher contains the image of world-10/color/train/23");
+  expect_violation("kept.safetensors: method.ewc.fisher contains the image of world-10/color/train/23");
   expect_violation("method.ewc.anchor contains the image of world-10/color/train/5");
 }
 
