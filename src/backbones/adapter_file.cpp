@@ -115,7 +115,10 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
   check_if_listed(path);
   std::map<std::string, Linear*> places;
   std::vector<std::string> names;
-  for (const auto& site : model.adaptable()) places[site.name] = site.linear, names.push_back(site.name);
+  for (const auto& site : model.adaptable()) {
+    places[site.name] = site.linear;
+    names.push_back(site.name);
+  }
   const auto* pretrained = dynamic_cast<const PretrainedBackbone*>(&model);
   Pairs pairs;
   for (const auto& view : file.tensors) {
@@ -148,9 +151,11 @@ NamedParameters load_adapter(Backbone& model, const std::string& folder) {
     const double alpha = scaling.of("alpha_pattern", "lora_alpha", site.name);
     const auto& c = scaling.config;
     const bool root = c.contains("use_rslora") && c["use_rslora"].is_boolean() && c["use_rslora"].get<bool>();
-    a = a.to(weight.device()).requires_grad_(), b = b.to(weight.device()).requires_grad_();
+    a = a.to(weight.device()).requires_grad_();
+    b = b.to(weight.device()).requires_grad_();
     site.linear->slots.push_back({{{a, b, root ? alpha / std::sqrt(rank) : alpha / rank}}, {}, {}, {}});
-    out.emplace_back(site.name + ".lora_A.weight", a), out.emplace_back(site.name + ".lora_B.weight", b);
+    out.emplace_back(site.name + ".lora_A.weight", a);
+    out.emplace_back(site.name + ".lora_B.weight", b);
   }
   return out;
 }

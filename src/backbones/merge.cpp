@@ -118,7 +118,8 @@ void write_shard(const Safetensors& from, const std::string& to, const Pretraine
   SafetensorsStream out(to, from.tensors, metadata);
   for (const auto& view : from.tensors) {
     const auto place = left.find(model.current_name(view.name));
-    ++result.tensors, result.bytes += static_cast<int64_t>(view.data.size);
+    ++result.tensors;
+    result.bytes += static_cast<int64_t>(view.data.size);
     if (place == left.end()) {
       out.write(view.data);
       continue;

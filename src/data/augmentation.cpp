@@ -14,10 +14,12 @@ std::set<std::string> words_of(const std::string& text) {
   std::string word;
   for (const char c : text + " ") {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter)
+    if (letter) {
       word += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    else if (!word.empty())
-      out.insert(word), word.clear();
+    } else if (!word.empty()) {
+      out.insert(word);
+      word.clear();
+    }
   }
   return out;
 }

@@ -116,24 +116,33 @@ void set_table(std::vector<Prototype>& prototypes, std::vector<double> Prototype
 void visit_memory(PrototypeMemory& memory, StateVisitor& visitor) {
   constexpr auto kind = StateKind::prototypes;
   std::vector<int64_t> keys, counts;
-  for (const auto& p : memory.prototypes) keys.push_back(p.skill), counts.push_back(p.count);
+  for (const auto& p : memory.prototypes) {
+    keys.push_back(p.skill);
+    counts.push_back(p.count);
+  }
   auto key = torch::tensor(keys, at::kLong), count = torch::tensor(counts, at::kLong);
   auto mean = table_of(memory.prototypes, &Prototype::mean),
        variance = table_of(memory.prototypes, &Prototype::variance);
   auto angular = table_of(memory.prototypes, &Prototype::angular), map = table_of(memory.prototypes, &Prototype::map);
   visitor.number("stages", kind, memory.stages);
-  visitor.number("map_height", kind, memory.map_height), visitor.number("map_width", kind, memory.map_width);
-  visitor.tensor("skill", kind, key), visitor.tensor("count", kind, count);
-  visitor.tensor("mean", kind, mean), visitor.tensor("variance", kind, variance);
-  visitor.tensor("angular", kind, angular), visitor.tensor("map", kind, map);
+  visitor.number("map_height", kind, memory.map_height);
+  visitor.number("map_width", kind, memory.map_width);
+  visitor.tensor("skill", kind, key);
+  visitor.tensor("count", kind, count);
+  visitor.tensor("mean", kind, mean);
+  visitor.tensor("variance", kind, variance);
+  visitor.tensor("angular", kind, angular);
+  visitor.tensor("map", kind, map);
   check(key.numel() == count.numel(), "stored prototypes are damaged");
   memory.prototypes.resize(static_cast<size_t>(key.numel()));
   for (size_t i = 0; i < memory.prototypes.size(); ++i) {
     memory.prototypes[i].skill = key[static_cast<int64_t>(i)].item<int64_t>();
     memory.prototypes[i].count = count[static_cast<int64_t>(i)].item<int64_t>();
   }
-  set_table(memory.prototypes, &Prototype::mean, mean), set_table(memory.prototypes, &Prototype::variance, variance);
-  set_table(memory.prototypes, &Prototype::angular, angular), set_table(memory.prototypes, &Prototype::map, map);
+  set_table(memory.prototypes, &Prototype::mean, mean);
+  set_table(memory.prototypes, &Prototype::variance, variance);
+  set_table(memory.prototypes, &Prototype::angular, angular);
+  set_table(memory.prototypes, &Prototype::map, map);
 }
 
 }  // namespace asr

@@ -27,8 +27,10 @@ std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info
 }
 
 Batch padded(Batch batch, int64_t width) {
-  batch.ids = pad_text(batch.ids, width, WordTokenizer::kPadding), batch.mask = pad_text(batch.mask, width, 0);
-  batch.labels = pad_text(batch.labels, width, -1), batch.question = pad_text(batch.question, width, 0);
+  batch.ids = pad_text(batch.ids, width, WordTokenizer::kPadding);
+  batch.mask = pad_text(batch.mask, width, 0);
+  batch.labels = pad_text(batch.labels, width, -1);
+  batch.question = pad_text(batch.question, width, 0);
   if (batch.functional.defined()) batch.functional = pad_text(batch.functional, width, 0);
   return batch;
 }
@@ -47,14 +49,17 @@ Batch join(const Batch& a, const Batch& b) {
   const auto below = [](const torch::Tensor& x, const torch::Tensor& y) {
     return x.defined() && y.defined() ? at::cat({x, y}) : x.defined() ? x : y;
   };
-  out.image_grid = below(a.image_grid, b.image_grid), out.tile_grid = below(a.tile_grid, b.tile_grid);
+  out.image_grid = below(a.image_grid, b.image_grid);
+  out.tile_grid = below(a.tile_grid, b.tile_grid);
   if (a.instruction.defined() && b.instruction.defined()) {
     const int64_t words = std::max(a.instruction.size(1), b.instruction.size(1));
     out.instruction = at::cat({pad_text(a.instruction, words, 0), pad_text(b.instruction, words, 0)});
     out.instruction_mask = at::cat({pad_text(a.instruction_mask, words, 0), pad_text(b.instruction_mask, words, 0)});
   }
-  out.ids = both(a.ids, b.ids, WordTokenizer::kPadding), out.mask = both(a.mask, b.mask, 0);
-  out.labels = both(a.labels, b.labels, -1), out.question = both(a.question, b.question, 0);
+  out.ids = both(a.ids, b.ids, WordTokenizer::kPadding);
+  out.mask = both(a.mask, b.mask, 0);
+  out.labels = both(a.labels, b.labels, -1);
+  out.question = both(a.question, b.question, 0);
   if (a.functional.defined() && b.functional.defined()) out.functional = both(a.functional, b.functional, 0);
   const bool stretch = a.question_tokens >= 0 && b.question_tokens >= 0;
   out.question_tokens = stretch ? std::max(a.question_tokens, b.question_tokens) : -1;

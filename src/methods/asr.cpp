@@ -20,7 +20,8 @@ class Asr final : public Method {
   void prepare(Backbone&, const Options& options) override {
     options_ = options;
     memory_ = {};
-    memory_.options = options, memory_.skill_names = skill_names();
+    memory_.options = options;
+    memory_.skill_names = skill_names();
   }
 
   Needs needs(int stage) const override {

@@ -2,8 +2,8 @@
 // those that are fused.
 #pragma once
 
-#include "ops/adapted_linear.h"
 #include "nn/linear.h"
+#include "ops/adapted_linear.h"
 
 namespace asr {
 

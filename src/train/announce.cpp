@@ -42,11 +42,13 @@ Workload workload_of(const Stream& stream, const RunOptions& run, const Backbone
       const auto sample = stream.text(task, split, i);
       const auto said = static_cast<double>(model.tokenizer().encode(sample.answer).size());
       question += static_cast<double>(model.tokenizer().encode(sample.question).size());
-      answer += said, longest = std::max(longest, said);
+      answer += said;
+      longest = std::max(longest, said);
       ++texts;
     }
   }
-  out.question_tokens = question / texts, out.answer_tokens = answer / texts + 1;
+  out.question_tokens = question / texts;
+  out.answer_tokens = answer / texts + 1;
   out.text_tokens = out.question_tokens + out.answer_tokens + (shape.built_in() ? 1 : kPromptTokens);
   out.new_tokens = longest + 1;
   return out;

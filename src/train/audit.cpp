@@ -22,7 +22,8 @@ SampleSearch search_for(const RunFacts& facts, int64_t samples, Audit& audit) {
   std::vector<int64_t> counts;
   for (size_t task = 0; task < stream.tasks().size(); ++task) {
     const int64_t all = stream.size(task, DataSplit::train);
-    audit.samples += all, counts.push_back(std::min(samples, all));
+    audit.samples += all;
+    counts.push_back(std::min(samples, all));
     audit.searched += counts.back();
   }
   Progress progress("training samples", audit.searched);
@@ -113,12 +114,16 @@ Audit audit_run(const std::string& folder, int64_t samples) {
   const auto facts = facts_of(folder, checkpoint->state);
   if (!Checksums(folder).exist()) log_warn(cat(folder, ": has no checksums.json; its text files are read unchecked"));
   Audit out;
-  out.folder = folder, out.label = std::filesystem::path(folder).filename().string();
-  out.method = facts.method, out.stage = state.integer("stage"), out.replay_free = facts.replay_free;
+  out.folder = folder;
+  out.label = std::filesystem::path(folder).filename().string();
+  out.method = facts.method;
+  out.stage = state.integer("stage");
+  out.replay_free = facts.replay_free;
   const auto search = search_for(facts, samples, out);
   auto findings = check_folder(facts, search);
   out.violations = std::move(findings.violations);
-  out.files = findings.files, out.bytes = findings.bytes;
+  out.files = findings.files;
+  out.bytes = findings.bytes;
   const auto newest = cat("checkpoints/checkpoint-", state.integer("global_step"), "/");
   for (auto& part : findings.parts) {
     judge(part, out);

@@ -33,8 +33,10 @@ double rate_of(const Work& work) {
   for (int turn = 0; turn < 5; ++turn) {
     const double start = seconds_now();
     int64_t done = 0;
-    do work(), ++done;
-    while (seconds_now() - start < 0.04);
+    do {
+      work();
+      ++done;
+    } while (seconds_now() - start < 0.04);
     best = std::max(best, static_cast<double>(done) / (seconds_now() - start));
   }
   return best;
@@ -78,7 +80,8 @@ Machine measure_cpu(const ModelShape& shape) {
   const double read = rate_of([&] { large.sum(); }) * static_cast<double>(large.nbytes());
   Machine out;
   out.name = "this CPU";
-  out.flops = kCpuShare * operations, out.bandwidth = read;
+  out.flops = kCpuShare * operations;
+  out.bandwidth = read;
   out.assumption = cat(static_cast<int64_t>(operations / 1e9), " GFLOP/s timed on products of width ", shape.width,
                        " with ", at::get_num_threads(), " threads; ", 100 * kCpuShare, " % of it in a step");
   return out;

@@ -25,7 +25,8 @@ double product(int64_t a, int64_t b) {
 void read_text(const json& config, const std::string& path, ModelShape& out) {
   const ModelConfig text(config, path);
   const bool llama = text.text("model_type", "llama") == "llama";
-  out.layers = text.count("num_hidden_layers", 32), out.width = text.count("hidden_size", 4096);
+  out.layers = text.count("num_hidden_layers", 32);
+  out.width = text.count("hidden_size", 4096);
   out.heads = text.count("num_attention_heads", 32);
   out.kv_heads = text.count("num_key_value_heads", llama ? out.heads : 32);
   out.mlp = text.count("intermediate_size", llama ? 11008 : 22016);
@@ -60,8 +61,10 @@ void read_vision(const ModelConfig& config, const std::string& type, ModelShape&
 void read_qformer(const ModelConfig& config, ModelShape& out) {
   const auto part = config.part("qformer_config");
   out.queries = config.count("num_query_tokens", 32);
-  out.query_layers = part.count("num_hidden_layers", 12), out.query_width = part.count("hidden_size", 768);
-  out.query_mlp = part.count("intermediate_size", 3072), out.cross_every = part.count("cross_attention_frequency", 2);
+  out.query_layers = part.count("num_hidden_layers", 12);
+  out.query_width = part.count("hidden_size", 768);
+  out.query_mlp = part.count("intermediate_size", 3072);
+  out.cross_every = part.count("cross_attention_frequency", 2);
   out.projector = {{out.query_width, out.width}};
 }
 
@@ -77,10 +80,20 @@ ModelShape built_in_shape(const std::string& path) {
   };
   const auto v = list("vision", 6), t = list("text", 5);
   ModelShape out;
-  out.type = kind->second, out.cross = out.type == "tiny_cross", out.tied = true;
-  out.layers = t[0], out.width = t[1], out.heads = t[2], out.kv_heads = t[3], out.mlp = t[4];
-  out.head = out.width / out.heads, out.vocabulary = file.at("embedding.weight").shape[0];
-  out.image_side = v[0], out.patch_side = v[1], out.vision_layers = v[2], out.vision_width = v[3],
+  out.type = kind->second;
+  out.cross = out.type == "tiny_cross";
+  out.tied = true;
+  out.layers = t[0];
+  out.width = t[1];
+  out.heads = t[2];
+  out.kv_heads = t[3];
+  out.mlp = t[4];
+  out.head = out.width / out.heads;
+  out.vocabulary = file.at("embedding.weight").shape[0];
+  out.image_side = v[0];
+  out.patch_side = v[1];
+  out.vision_layers = v[2];
+  out.vision_width = v[3];
   out.vision_mlp = v[5];
   out.projector = {{out.vision_width, out.width}, {out.width, out.width}};
   out.weight_size = 4;  // computed with in single precision, whatever the file holds
@@ -125,10 +138,12 @@ double ModelShape::adapter_weights(int64_t rank) const {
 
 ModelShape shape_of_config(const json& config, const std::string& path) {
   ModelFolder folder;
-  folder.config = config, folder.config_path = path;
+  folder.config = config;
+  folder.config_path = path;
   const ModelConfig top(config, path);
   ModelShape out;
-  out.type = top.text("model_type", ""), out.tied = folder.tied_embeddings();
+  out.type = top.text("model_type", "");
+  out.tied = folder.tied_embeddings();
   read_text(folder.text_config(), path, out);
   if (config.contains("vision_config")) read_vision(top, out.type, out);
   if (config.contains("qformer_config")) read_qformer(top, out);
@@ -152,8 +167,12 @@ ModelShape read_model_shape(const std::string& path) {
     if (count > 0) by_size[static_cast<int64_t>(bytes / count)] += bytes;
   }
   double most = 0;
-  for (const auto& [size, bytes] : by_size)
-    if (bytes > most) out.weight_size = size, most = bytes;
+  for (const auto& [size, bytes] : by_size) {
+    if (bytes > most) {
+      out.weight_size = size;
+      most = bytes;
+    }
+  }
   return out;
 }
 
@@ -166,7 +185,8 @@ PublishedModel published_model(const std::string& path) {
   for (const auto& [key, value] : known.items()) names.push_back(key);
   check(known.contains(name), "no published sizes of a model '", printable(name), "'", did_you_mean(name, names));
   PublishedModel out;
-  out.name = name, out.shape = shape_of_config(known[name]["config"], file);
+  out.name = name;
+  out.shape = shape_of_config(known[name]["config"], file);
   out.processor = make_image_processor(known[name]["image_processor"], file);
   return out;
 }

@@ -26,7 +26,8 @@ WordTokenizer world_tokenizer() {
   std::vector<std::string> texts;
   for (uint64_t i = 0; i < 40000; ++i) {
     const auto s = world::pretraining_sample(i);
-    texts.push_back(s.question.text), texts.push_back(s.question.answer);
+    texts.push_back(s.question.text);
+    texts.push_back(s.question.answer);
   }
   return WordTokenizer::from_texts(texts);
 }

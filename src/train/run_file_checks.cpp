@@ -205,7 +205,9 @@ void RunChecks::fingerprint(const json& stored, const std::string& where) {
   fields.object("content");
   const auto content = fields.at("content");
   RunKey key;
-  key.composition = facts.method, key.seed = facts.seed, key.order = facts.order_number;
+  key.composition = facts.method;
+  key.seed = facts.seed;
+  key.order = facts.order_number;
   auto expected = run_fingerprint(facts.config, key, content);
   expected["config"] = with_changes_of(fields.at("config"), expected["config"]);
   if (stored.contains("hash")) expected["hash"] = self_hash(expected);

@@ -128,7 +128,8 @@ bool is_run_file(const std::string& name) {
 RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   const JsonFields fields(state, folder + ": the checkpoint's state");
   RunFacts out;
-  out.folder = folder, out.method = fields.text("method");
+  out.folder = folder;
+  out.method = fields.text("method");
   fields.object("config");
   // The manifest is nested; YAML text brings it back to assignments.
   const auto stored = known_options(fields.at("config"), RunConfig().manifest(method_names()));
@@ -137,14 +138,16 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
   out.stream = make_stream(run.stream);
   out.model = load_backbone(find_model(run.model));
-  out.seed = fields.integer("seed"), out.order_number = fields.integer("order");
+  out.seed = fields.integer("seed");
+  out.order_number = fields.integer("order");
   out.order = task_order(out.stream->tasks().size(), out.order_number);
   for (const auto& name : skill_names()) out.names.skills.insert(name);
   for (const auto& task : out.stream->tasks()) out.names.tasks.insert(task.name);
   const auto& spectral = out.config.options.spectral;
   out.sizes.stages = static_cast<int64_t>(out.stream->tasks().size());
   out.sizes.prototypes = static_cast<int64_t>(std::max(skill_names().size(), out.stream->tasks().size()));
-  out.sizes.descriptor = spectral.dim(), out.sizes.angular = spectral.angular_bins;
+  out.sizes.descriptor = spectral.dim();
+  out.sizes.angular = spectral.angular_bins;
   constexpr int64_t kLargestMap = 1 << 12;  // cells
   out.sizes.map = out.config.options.asr.spectrum == Spectrum::raw ? kLargestMap : 0;
   const auto parts = method_parts(out.method);
@@ -178,7 +181,8 @@ FolderFindings check_folder(const RunFacts& facts, const SampleSearch& search) {
       out.violations.push_back(cat(printable(name, 200), ": is no file that a run writes"));
       continue;
     }
-    ++out.files, out.bytes += static_cast<int64_t>(entry->file_size(error));
+    ++out.files;
+    out.bytes += static_cast<int64_t>(entry->file_size(error));
     try {
       known->check(checks, name);
     } catch (const Error& problem) {  // damaged, or in another form: what it holds is not known

@@ -155,7 +155,10 @@ std::string batch_warning(const RunOptions& run, const Stream& stream) {
   const auto look = [&](const std::string& name, int64_t samples) {
     if (samples >= step) return;
     ++count;
-    if (samples < fewest) fewest = samples, smallest = name;
+    if (samples < fewest) {
+      fewest = samples;
+      smallest = name;
+    }
   };
   for (size_t task = 0; stages && task < stream.tasks().size(); ++task) {
     const auto name = cat("task '", printable(stream.tasks()[task].name), "'");

@@ -64,11 +64,15 @@ void SampleSearch::add_needle(std::string bytes, const char* what) {
   size_t best = 0, most = 0;
   for (size_t at = 0; at + length <= bytes.size(); at += std::max<size_t>(1, length / 4)) {
     const size_t here = variety(bytes.data() + at, length);
-    if (here > most) best = at, most = here;
+    if (here > most) {
+      best = at;
+      most = here;
+    }
   }
   if (bytes.size() > kLongestNeedle) {
     const size_t begin = std::min(best, bytes.size() - kLongestNeedle);
-    bytes = bytes.substr(begin, kLongestNeedle), best -= begin;
+    bytes = bytes.substr(begin, kLongestNeedle);
+    best -= begin;
   }
   auto& windows = by_length_[length];
   windows.seen.resize(size_t(1) << kSeenBits);
@@ -170,7 +174,8 @@ std::string SampleSearch::find_numbers(const torch::Tensor& plain) const {
     std::string bytes, inverted;
     for (int64_t i = 0; i < whole.numel(); ++i) {
       const auto value = static_cast<uint8_t>(std::clamp<int64_t>(whole.data_ptr<int64_t>()[i], 0, 255));
-      bytes += static_cast<char>(value), inverted += static_cast<char>(255 - value);
+      bytes += static_cast<char>(value);
+      inverted += static_cast<char>(255 - value);
     }
     for (const auto* coded : {&bytes, &inverted})
       if (auto found = find(*coded); !found.empty()) return found;

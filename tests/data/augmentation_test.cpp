@@ -43,7 +43,8 @@ TEST(Augmentation, IsKeyedAndKeepsFourFifths) {
     const auto a = augmented(image, {}, key), b = augmented(image, {}, key);
     EXPECT_EQ(a.rgb, b.rgb);
     EXPECT_TRUE(a.height >= 8 && a.height <= 10 && a.width >= 16 && a.width <= 20);
-    crops = crops || a.height == 8, neither = neither || augmented(image, {true, false}, key).rgb == image.rgb;
+    crops = crops || a.height == 8;
+    neither = neither || augmented(image, {true, false}, key).rgb == image.rgb;
     flips = flips || augmented(image, {true, false}, key).rgb == flipped(image).rgb;
     EXPECT_EQ(augmented(image, {false, false}, key).rgb, image.rgb);
   }

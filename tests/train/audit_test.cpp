@@ -37,7 +37,10 @@ class AuditTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(run_ + "/checkpoints")) {
       const auto name = entry.path().filename().string();
       const int64_t step = std::stoll(name.substr(name.rfind('-') + 1));
-      if (step > most) most = step, best = name;
+      if (step > most) {
+        most = step;
+        best = name;
+      }
     }
     return "checkpoints/" + best + "/state.safetensors";
   }
@@ -70,7 +73,10 @@ class AuditTest : public ::testing::Test {
   }
   static StreamSample sample(size_t task, DataSplit split, int64_t index) {
     StreamOptions options;
-    options.train = 24, options.val = 8, options.image_size = 32, options.tasks = 3;
+    options.train = 24;
+    options.val = 8;
+    options.image_size = 32;
+    options.tasks = 3;
     return make_stream(options)->sample(task, split, index);
   }
   static torch::Tensor pixels(int64_t index) {
@@ -160,7 +166,8 @@ TEST_F(AuditTest, MembersAndSpacesOfTextFiles) {
   edit_text("adapter/adapter_config.json", [](std::string& text) { text.insert(text.find("\"r\""), "\"r\": 7, "); });
   edit(newest(), [](NamedTensors&, Metadata& metadata) {
     auto state = nlohmann::json::parse(metadata["state"]);
-    state["secret"] = "hello", state["config"]["secret"] = "hello";
+    state["secret"] = "hello";
+    state["config"]["secret"] = "hello";
     metadata["state"] = state.dump();
   });
   expect_violation("metrics.json: member 'secret' is not one that a run writes");

@@ -23,7 +23,8 @@ TEST(Parts, HoldEverythingOnceInOrder) {
         const auto part = part_of(count, rank, size);
         ASSERT_EQ(part.begin, next) << count << " over " << size;
         ASSERT_GE(part.size(), 0);
-        smallest = std::min(smallest, part.size()), largest = std::max(largest, part.size());
+        smallest = std::min(smallest, part.size());
+        largest = std::max(largest, part.size());
         next = part.end;
       }
       ASSERT_EQ(next, count);
@@ -63,8 +64,11 @@ void together(int64_t size, const std::function<void(const Team&)>& body) {
     threads.emplace_back([&, rank] {
       try {
         Place place;
-        place.rank = rank, place.size = place.local_size = size, place.address = "127.0.0.1";
-        place.port = meeting.port(), place.started_by_us = true;
+        place.rank = rank;
+        place.size = place.local_size = size;
+        place.address = "127.0.0.1";
+        place.port = meeting.port();
+        place.started_by_us = true;
         const auto team = join_team(place, at::kCPU);
         body(*team);
         team->any(false);
@@ -116,7 +120,8 @@ TEST(DataParallel, GradientsOfAWholeBatchReachOwnRows) {
     const auto whole = torch::arange(1, 5, at::kDouble);  // four samples: 1, 1 and 2 of them
     Share share{team};
     const auto part = part_of(4, team);
-    share.positions.assign(static_cast<size_t>(part.size()), 0), share.before = part.begin;
+    share.positions.assign(static_cast<size_t>(part.size()), 0);
+    share.before = part.begin;
     auto x = whole.narrow(0, part.begin, part.size()).clone().requires_grad_();
     const auto all = share.whole_rows(x);
     EXPECT_TRUE(all.detach().equal(whole));

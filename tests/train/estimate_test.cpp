@@ -11,8 +11,16 @@ namespace {
 // Two layers of width 8, two heads of 4 with one key-value head, an MLP of 16, 100 words; no vision tower.
 ModelShape small_shape() {
   ModelShape s;
-  s.type = "llava", s.layers = 2, s.width = 8, s.heads = 2, s.kv_heads = 1, s.head = 4, s.mlp = 16, s.vocabulary = 100;
-  s.weight_size = 2, s.weight_bytes = 2 * s.weights();
+  s.type = "llava";
+  s.layers = 2;
+  s.width = 8;
+  s.heads = 2;
+  s.kv_heads = 1;
+  s.head = 4;
+  s.mlp = 16;
+  s.vocabulary = 100;
+  s.weight_size = 2;
+  s.weight_bytes = 2 * s.weights();
   return s;
 }
 
@@ -20,7 +28,11 @@ ModelShape small_shape() {
 Workload small_work() {
   Workload w;
   w.tasks = {{"a", 16, 4, 0}, {"b", 16, 4, 0}};
-  w.picture.visual = 4, w.text_tokens = 6, w.answer_tokens = 2, w.new_tokens = 3, w.question_tokens = 2;
+  w.picture.visual = 4;
+  w.text_tokens = 6;
+  w.answer_tokens = 2;
+  w.new_tokens = 3;
+  w.question_tokens = 2;
   return w;
 }
 
@@ -185,7 +197,8 @@ TEST(Machine, ByNameAndMeasured) {
   EXPECT_DOUBLE_EQ(gpu_named("A100-80GB").flops, 312e12 * kUtilisation);
   EXPECT_THROW(gpu_named("A100"), Error);
   auto shape = small_shape();
-  shape.width = 128, shape.mlp = 256;
+  shape.width = 128;
+  shape.mlp = 256;
   const auto cpu = measure_cpu(shape);
   EXPECT_GT(cpu.flops, 1e7);
   EXPECT_GT(cpu.bandwidth, 1e7);

@@ -27,7 +27,9 @@ struct FisherCase {
     for (auto& [name, tensor] : parameters)  // B starts at zero, and A without a gradient
       tensor.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.1);
     StreamOptions options;
-    options.train = 20, options.val = 4, options.image_size = 32;
+    options.train = 20;
+    options.val = 4;
+    options.image_size = 32;
     const auto stream = make_stream(options);
     const auto sample = [&](int64_t i) {
       auto s = stream->sample(0, DataSplit::train, i);

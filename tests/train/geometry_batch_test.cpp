@@ -43,16 +43,19 @@ TEST(GeometryBatch, PartsAddUpToTheGradientOfTheWholeStep) {
   const auto whole = geometry_loss(image, text, image0, text0);
   whole.backward();
   const auto wanted_image = image.grad().clone(), wanted_text = text.grad().clone();
-  image.mutable_grad() = torch::Tensor(), text.mutable_grad() = torch::Tensor();
+  image.mutable_grad() = torch::Tensor();
+  text.mutable_grad() = torch::Tensor();
 
   methods[0]->whole_step({image.detach(), text.detach(), image0, text0});
   double value = 0;
   int64_t first = 0;
   for (const int64_t rows : {3, 1, 4}) {
     SampleBatch batch;
-    batch.reference_image = image0.narrow(0, first, rows), batch.reference_text = text0.narrow(0, first, rows);
+    batch.reference_image = image0.narrow(0, first, rows);
+    batch.reference_text = text0.narrow(0, first, rows);
     Output output;
-    output.image = image.narrow(0, first, rows), output.text = text.narrow(0, first, rows);
+    output.image = image.narrow(0, first, rows);
+    output.text = text.narrow(0, first, rows);
     const auto loss = part_of_step(*methods[0], *model, batch, output, first);
     loss.backward();
     value += loss.item<double>();
@@ -77,10 +80,15 @@ TEST(GeometryBatch, ASplitStepIsTheWholeOne) {
   const auto run = [&](const char* out, const char* batch, const char* accumulation, const char* reach) {
     auto list = small_run(folder / "model", folder / out, "asr");
     const auto set = [&](const char* key, const char* value) { list.push_back({key, value, "test"}); };
-    set("per_device_train_batch_size", batch), set("gradient_accumulation_steps", accumulation);
-    set("geometry.batch", reach), set("lora_dropout", "0"), set("stream.tasks", "2");
+    set("per_device_train_batch_size", batch);
+    set("gradient_accumulation_steps", accumulation);
+    set("geometry.batch", reach);
+    set("lora_dropout", "0");
+    set("stream.tasks", "2");
     set("head", "answers");  // whose loss is a mean over samples, so that it, too, does not see passes
-    set("asr.gamma", "0.5"), set("asr.beta", "0"), set("learning_rate", "0.003");
+    set("asr.gamma", "0.5");
+    set("asr.beta", "0");
+    set("learning_rate", "0.003");
     return steps_logged(run_small(list)[0]);
   };
   const auto one = run("one", "8", "1", "global"), four = run("four", "2", "4", "global");
@@ -112,7 +120,9 @@ TEST(GeometryBatch, DropoutIsTheSameInBothPasses) {
     for (auto& [name, tensor] : parameters) tensor.fill_(0.05);
   }
   StreamOptions stream;
-  stream.train = 4, stream.val = 2, stream.image_size = 32;
+  stream.train = 4;
+  stream.val = 2;
+  stream.image_size = 32;
   const auto world = make_stream(stream);
   const auto set = encode_samples(
       4, [&](int64_t i) { return world->sample(0, DataSplit::train, i); }, *model, nullptr);
@@ -121,7 +131,9 @@ TEST(GeometryBatch, DropoutIsTheSameInBothPasses) {
     AdapterDropout dropout{0.5, key};
     const Pass pass{1, &dropout};
     Want want;
-    want.pooled = true, want.loss = training, want.tap_layers = training ? 1 : 0;
+    want.pooled = true;
+    want.loss = training;
+    want.tap_layers = training ? 1 : 0;
     const at::AutoGradMode mode(training);
     return model->forward(batch.input, pass, want).image.detach();
   };
@@ -134,8 +146,14 @@ TEST(GeometryReference, IsOfTheAugmentedPictures) {
   TemporaryFolder folder;
   auto list = small_run(ASR_SOURCE_DIR "/tests/fixtures/models/llava", folder / "out", "asr");
   const auto set = [&](const char* key, const char* value) { list.push_back({key, value, "test"}); };
-  set("stream.tasks", "2"), set("stream.train", "6"), set("stream.val", "2"), set("per_device_train_batch_size", "6");
-  set("attention.layers", "1"), set("analysis.samples", "2"), set("recipe", "asr-paper"), set("lora_rank", "2");
+  set("stream.tasks", "2");
+  set("stream.train", "6");
+  set("stream.val", "2");
+  set("per_device_train_batch_size", "6");
+  set("attention.layers", "1");
+  set("analysis.samples", "2");
+  set("recipe", "asr-paper");
+  set("lora_rank", "2");
   const auto steps = steps_logged(run_small(list)[0]);
   ASSERT_FALSE(steps.empty());
   EXPECT_LT(std::abs(steps[0]["geometry_loss"].get<double>()), 1e-9);

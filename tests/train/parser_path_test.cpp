@@ -10,7 +10,8 @@ TEST(ParserPath, IsTheStreamsOwnOrTheOneNamed) {
   EXPECT_CONTAINS(run.parser_path(), "parser-world.safetensors");
   run.stream.name = "coin";
   EXPECT_CONTAINS(run.parser_path(), "parser-small.safetensors");
-  run.stream.path = "data/coin", run.parser = "data/no-such-parser.safetensors";
+  run.stream.path = "data/coin";
+  run.parser = "data/no-such-parser.safetensors";
   EXPECT_CONTAINS(message_of([&] { run.parser_path(); }),
                   "asr parser train --size paper --source data/coin --source templates -o data/no-such-parser");
   unsetenv("ASR_ASSETS");
@@ -20,7 +21,8 @@ TEST(ParserPath, ARunThatNamesNoneTakesTheStreams) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   auto list = small_run(folder / "model", folder / "out", "asr");
-  list.push_back({"skills.parser", "", "test"}), list.push_back({"stream.tasks", "1", "test"});
+  list.push_back({"skills.parser", "", "test"});
+  list.push_back({"stream.tasks", "1", "test"});
   setenv("ASR_ASSETS", ASR_SOURCE_DIR "/assets", 1);
   EXPECT_EQ(message_of([&] { run_small(list); }), "");
   unsetenv("ASR_ASSETS");

@@ -17,8 +17,14 @@ namespace fs = std::filesystem;
 std::vector<Assignment> tiny_steps(const std::string& model, const std::string& out, const std::string& method) {
   auto list = small_run(model, out, method);
   const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
-  set("stream.tasks", "2"), set("stream.train", "4"), set("stream.val", "2"), set("per_device_train_batch_size", "2");
-  set("attention.layers", "1"), set("attention.grid", "6"), set("analysis.samples", "2"), set("lora_rank", "4");
+  set("stream.tasks", "2");
+  set("stream.train", "4");
+  set("stream.val", "2");
+  set("per_device_train_batch_size", "2");
+  set("attention.layers", "1");
+  set("attention.grid", "6");
+  set("analysis.samples", "2");
+  set("lora_rank", "4");
   set("er.buffer", "3");
   return list;
 }
@@ -85,10 +91,14 @@ TEST_P(PretrainedRun, EveryMethodAndTheOtherWaysTrain) {
   const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
   set("method", "[joint, ewc+lwf, er]");
   EXPECT_EQ(run_small(list).size(), 3u);
-  set("method", "asr"), set("output_dir", folder / "other"), set("gradient_checkpointing", "yes");
-  set("recipe", "asr-paper"), set("geometry.layer", "1");
+  set("method", "asr");
+  set("output_dir", folder / "other");
+  set("gradient_checkpointing", "yes");
+  set("recipe", "asr-paper");
+  set("geometry.layer", "1");
   if (golden.config["model_type"].get<std::string>() == "instructblip") set("attention.qformer_rows", "text");
-  set("dataloader_num_workers", "0"), set("head", "answers");
+  set("dataloader_num_workers", "0");
+  set("head", "answers");
   EXPECT_EQ(run_small(list).size(), 1u);
 }
 

@@ -28,7 +28,9 @@ TEST(RefusedOptions, LabelsThatAreFilesOfTheOutputFolder) {
 
 TEST(BatchWarning, NamesTheSmallestTask) {
   StreamOptions options;
-  options.train = 24, options.val = 4, options.tasks = 3;
+  options.train = 24;
+  options.val = 4;
+  options.tasks = 3;
   const auto stream = make_stream(options);
   RunOptions run;
   run.batch = 24;

@@ -27,7 +27,8 @@ TEST(Runs, SeedsAndOrdersDifferAndRepeat) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   auto options = small_run(folder / "model", folder / "out", "vanilla");
-  options.push_back({"seeds", "[0, 3]", "test"}), options.push_back({"orders", "2", "test"});
+  options.push_back({"seeds", "[0, 3]", "test"});
+  options.push_back({"orders", "2", "test"});
   const auto runs = run_small(options);
   ASSERT_EQ(runs.size(), 4u);
   EXPECT_CONTAINS(runs[3], "vanilla-seed3-order1");
@@ -50,7 +51,10 @@ TEST(Runs, TheCrossBackboneAndTheClosedHeadTrainToo) {
   // A random model spells no answer of the stream; the closed head can give nothing else.
   std::set<std::string> answers;
   StreamOptions stream;
-  stream.train = 24, stream.val = 8, stream.tasks = 3, stream.image_size = 32;
+  stream.train = 24;
+  stream.val = 8;
+  stream.tasks = 3;
+  stream.image_size = 32;
   const auto world = make_stream(stream);
   for (size_t task = 0; task < 3; ++task)
     for (const auto split : {DataSplit::train, DataSplit::val})
@@ -70,10 +74,12 @@ TEST(Runs, RefuseOtherPeoplesFoldersAndBadOptions) {
   write_text(folder / "file", "x");
   fs::create_directory(folder / "full");
   write_text(folder / "full/thesis.tex", "years of work");
-  other = options, other[1].value = folder / "full";
+  other = options;
+  other[1].value = folder / "full";
   EXPECT_CONTAINS(message_of([&] { run_small(other); }), "is not empty and no run of ours");
   EXPECT_EQ(read_text(folder / "full/thesis.tex"), "years of work");
-  other = options, other[1].value = folder / "file";
+  other = options;
+  other[1].value = folder / "file";
   EXPECT_NE(message_of([&] { run_small(other); }), "");
   const auto message = [&](const std::string& key, const std::string& value) {
     auto list = small_run(folder / "model", folder / "new", "vanilla");

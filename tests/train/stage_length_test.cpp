@@ -19,14 +19,17 @@ std::vector<int64_t> steps_of(const std::string& run, int64_t& planned) {
     if (!line.contains("current_steps")) continue;
     const auto stage = line["stage"].get<size_t>();
     out.resize(std::max(out.size(), stage), 0);
-    ++out[stage - 1], planned = line["total_steps"].get<int64_t>();
+    ++out[stage - 1];
+    planned = line["total_steps"].get<int64_t>();
   }
   return out;
 }
 
 TEST(StageLength, ByHand) {
   RunOptions run;
-  run.batch = 8, run.accumulation = 2, run.num_train_epochs = 1;
+  run.batch = 8;
+  run.accumulation = 2;
+  run.num_train_epochs = 1;
   EXPECT_EQ(run.stage_steps(1, 24, 8), 2);    // 24 / 16, rounded up
   EXPECT_EQ(run.stage_steps(5, 24, 8), 8);    // 120 / 16
   EXPECT_EQ(run.stage_steps(0.5, 24, 6), 1);  // 12 / 12, with two of eight rows replayed

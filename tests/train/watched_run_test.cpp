@@ -34,7 +34,8 @@ TEST(WatchedRun, EventsAreTheLogAlsoAfterResuming) {
   write_small_model(folder / "model");
   const auto options = [&](const char* out) {
     auto list = small_run(folder / "model", folder / out, "asr+ewc");
-    list.push_back({"report_to", "[tensorboard]", "test"}), list.push_back({"save_steps", "0", "test"});
+    list.push_back({"report_to", "[tensorboard]", "test"});
+    list.push_back({"save_steps", "0", "test"});
     return list;
   };
   const auto straight = run_small(options("straight"))[0];
