@@ -46,14 +46,14 @@ struct TapArguments {
   std::string device = "cpu";
 };
 
-Linear random_linear(int64_t out, int64_t in, const at::TensorOptions& options) {
+Linear random_linear(int64_t out, int64_t in, const at::TensorOptions& kind) {
   Linear linear;
-  linear.weight = at::randn({out, in}, options) * (1 / std::sqrt(static_cast<double>(in)));
+  linear.weight = at::randn({out, in}, kind) * (1 / std::sqrt(static_cast<double>(in)));
   return linear;
 }
 
 // LLaMA-7B's layers; 576 of the tokens are visual.
-Decoder random_decoder(int64_t layers, const at::TensorOptions& options) {
+Decoder random_decoder(int64_t layers, const at::TensorOptions& kind) {
   Decoder d;
   d.config.layers = layers;
   d.config.width = 4096;
@@ -62,17 +62,17 @@ Decoder random_decoder(int64_t layers, const at::TensorOptions& options) {
   const int64_t width = d.config.width;
   for (int64_t i = 0; i < layers; ++i) {
     DecoderLayer l;
-    l.attention_norm.weight = l.mlp_norm.weight = at::ones({width}, options);
-    l.q = random_linear(width, width, options);
-    l.k = random_linear(width, width, options);
-    l.v = random_linear(width, width, options);
-    l.o = random_linear(width, width, options);
-    l.gate = random_linear(d.config.mlp, width, options);
-    l.up = random_linear(d.config.mlp, width, options);
-    l.down = random_linear(width, d.config.mlp, options);
+    l.attention_norm.weight = l.mlp_norm.weight = at::ones({width}, kind);
+    l.q = random_linear(width, width, kind);
+    l.k = random_linear(width, width, kind);
+    l.v = random_linear(width, width, kind);
+    l.o = random_linear(width, width, kind);
+    l.gate = random_linear(d.config.mlp, width, kind);
+    l.up = random_linear(d.config.mlp, width, kind);
+    l.down = random_linear(width, d.config.mlp, kind);
     d.layers.push_back(std::move(l));
   }
-  d.final_norm.weight = at::ones({width}, options);
+  d.final_norm.weight = at::ones({width}, kind);
   return d;
 }
 
@@ -81,11 +81,11 @@ void bench_tap(const TapArguments& a, const Common& common) {
   check(a.tapped <= a.layers && a.tokens > 576 + a.rows, "there must be as many layers as are tapped, and tokens for ",
         "576 visual ones and the rows");
   at::NoGradGuard no_grad;
-  const auto options = at::TensorOptions().dtype(usual_type(device)).device(device);
-  const auto decoder = random_decoder(a.layers, options);
-  const auto x = at::randn({1, a.tokens, decoder.config.width}, options);
-  const auto positions = at::arange(a.tokens, options.dtype(at::kLong)).view({1, -1});
-  const auto mask = at::ones({1, a.tokens}, options.dtype(at::kBool));
+  const auto kind = at::TensorOptions().dtype(usual_type(device)).device(device);
+  const auto decoder = random_decoder(a.layers, kind);
+  const auto x = at::randn({1, a.tokens, decoder.config.width}, kind);
+  const auto positions = at::arange(a.tokens, kind.dtype(at::kLong)).view({1, -1});
+  const auto mask = at::ones({1, a.tokens}, kind.dtype(at::kBool));
   TapRequest request;
   for (int64_t i = a.layers - a.tapped; i < a.layers; ++i) request.layers.push_back(i);
   request.rows = positions.narrow(1, 600, a.rows).contiguous();
@@ -109,7 +109,7 @@ void bench_tap(const TapArguments& a, const Common& common) {
     tapped.push_back(1000 * seconds_of([&] { pass(true); }));
   }
   // The rows alone: the difference of two long passes drowns in their noise.
-  const auto q = at::randn({1, 32, a.tokens, 128}, options), k = at::randn({1, 32, a.tokens, 128}, options);
+  const auto q = at::randn({1, 32, a.tokens, 128}, kind), k = at::randn({1, 32, a.tokens, 128}, kind);
   std::vector<double> alone;
   for (int64_t i = 0; i <= a.turns; ++i)
     alone.push_back(1000 / 20.0 * seconds_of([&] {
@@ -155,9 +155,9 @@ struct AttentionArguments {
 // order hides; at the left, with a mask; and the plain form, which forms the whole matrix.
 void bench_attention(const AttentionArguments& a, const Common& common) {
   const auto device = device_named(a.device);
-  const auto options = at::TensorOptions().dtype(usual_type(device)).device(device);
+  const auto kind = at::TensorOptions().dtype(usual_type(device)).device(device);
   const auto heads = [&] {
-    return at::randn({a.batch, a.tokens, a.heads, a.width}, options).transpose(1, 2).requires_grad_();
+    return at::randn({a.batch, a.tokens, a.heads, a.width}, kind).transpose(1, 2).requires_grad_();
   };
   const std::vector<torch::Tensor> x = {heads(), heads(), heads()};
   auto left = at::ones({a.batch, a.tokens}, at::kBool);  // sample b lacks b / (2 B) of the tokens
