@@ -130,8 +130,8 @@ TEST(Recomputed, ErMixesThreeToOneUnderOneMean) {
 }
 
 TEST(Recomputed, ATotalLossHasEveryWeightOnce) {
-  constexpr double beta = 0.7, gamma = 30, lambda = 300, weight = 1.5, temperature = 2;
-  Recomputation again("asr+ewc+lwf", {{"asr.beta", "0.7"},
+  constexpr double beta = 700, gamma = 30, lambda = 300, weight = 1.5, temperature = 2;
+  Recomputation again("asr+ewc+lwf", {{"asr.beta", "700"},
                                       {"asr.gamma", "30"},
                                       {"ewc.lambda", "300"},
                                       {"ewc.fisher_batch", "8"},
