@@ -224,12 +224,9 @@ void AdapterBank::freeze_tensor(const std::string& slot, const torch::Tensor& te
 }
 
 bool AdapterBank::is_frozen(const std::string& slot) const {
-  bool any = false;
-  const size_t k = number(slot);
-  for (const auto& site : entries_[k].layout.sites)
-    each_tensor(entries_[k].layout, site, linear(site.site).slots[k],
-                [&](const std::string&, torch::Tensor& t) { any = any || t.requires_grad(); });
-  return !any;
+  const auto& frozen = entry(slot).frozen;
+  const auto all = tensors_of(slot);
+  return std::all_of(all.begin(), all.end(), [&](const auto& named) { return frozen.count(named.first) > 0; });
 }
 
 void AdapterBank::take_part(const std::string& slot, bool in_training, bool in_answering) {
@@ -314,10 +311,13 @@ double AdapterBank::learning_rate(const std::string& tensor) const {
   return 0;
 }
 
+// By what was frozen, not by requires_grad: a phase that trains something else takes that away for its time.
 NamedParameters AdapterBank::trained() const {
+  std::set<std::string> frozen;
+  for (const auto& e : entries_) frozen.insert(e.frozen.begin(), e.frozen.end());
   NamedParameters out;
   for (auto& [name, tensor] : tensors())
-    if (tensor.requires_grad()) out.emplace_back(name, tensor);
+    if (frozen.count(name) == 0) out.emplace_back(name, tensor);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "train/kept_state.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/checksums.h"
 #include "base/error.h"
@@ -123,8 +124,10 @@ std::vector<HeldItem> held_items(RunParts& parts) {
   }
   StateHolder analysis("analysis."), adapters("adapter.");
   visit_memory(parts.analysis_memory, analysis);
+  std::set<std::string> trained;
+  for (const auto& [name, tensor] : parts.bank.trained()) trained.insert(name);
   for (auto& [name, tensor] : parts.bank.tensors())
-    if (!tensor.requires_grad()) adapters.tensor(name, StateKind::adapter, tensor);
+    if (trained.count(name) == 0) adapters.tensor(name, StateKind::adapter, tensor);
   take(analysis);
   take(adapters);
   return out;

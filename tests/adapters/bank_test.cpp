@@ -76,6 +76,17 @@ TEST(AdapterBank, FreezesPerExpertAndSite) {
   EXPECT_CONTAINS(error_of([&] { bank.freeze("own", "layers.0.v", 2); }), "no number 2");
 }
 
+// A phase that trains something else takes the gradients away for its time; nothing is frozen by that.
+TEST(AdapterBank, WithoutGradientsIsNotFrozen) {
+  Model model;
+  AdapterBank bank(model.sites);
+  bank.add(alike(kTrainedSlot, model.sites, ranked(2, 1)), 1);
+  const auto before = bank.trained().size();
+  for (auto& [name, tensor] : bank.trained()) torch::Tensor(tensor).requires_grad_(false);
+  EXPECT_EQ(bank.trained().size(), before);
+  EXPECT_FALSE(bank.is_frozen(kTrainedSlot));
+}
+
 TEST(AdapterBank, MergingChangesNoPassAndIsUndone) {
   Model model;
   const auto x = torch::randn({3, 8});
