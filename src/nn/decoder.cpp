@@ -112,13 +112,16 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
   const bool tapping = tap_at(layer, tap) != nullptr;
   const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
   const auto tap_mask = std::make_shared<TapMask>(tapping ? tapped->mask : TapMask());
-  const auto run = [this, layer, rotary, mask, how = pass, first_call, request, tap_mask](const torch::Tensor& from,
-                                                                                          AdapterDropout* dropout) {
+  // The backward pass may come when the caller's weights are gone.
+  const auto given = pass.given ? std::make_shared<const GivenWeights>(*pass.given) : nullptr;
+  const auto run = [this, layer, rotary, mask, how = pass, given, request, tap_mask](const torch::Tensor& from,
+                                                                                     AdapterDropout* dropout) {
     const auto& part = layers[layer];
     TapResult rows;
     rows.mask = *tap_mask;
     auto inner = how;
     inner.dropout = dropout;
+    inner.given = given.get();
     const auto sum = from + attention(layer, part.attention_norm(from), rotary, mask, inner, nullptr,
                                       request ? &*request : nullptr, &rows);
     const auto gate_up = together({&part.gate, &part.up}, part.mlp_norm(sum), inner);
