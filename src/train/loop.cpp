@@ -64,6 +64,16 @@ void Loop::start(const Phase& phase, const Checkpoint* restored) {
   optimizer_->steps = restored->state.value("optimizer_steps", parts_.at.in_phase());
 }
 
+// What a phase did not train is there for the next one, and for methods that measure gradients after the stage.
+void Loop::stop() {
+  optimizer_.reset();
+  for (const auto& group : parts_.groups())
+    for (const auto& [name, tensor] : group.parameters) {
+      auto value = tensor;
+      value.requires_grad_(true);
+    }
+}
+
 bool Loop::splits_batches() const {
   return parts_.team.size() > 1 && parts_.config.run.accumulation % parts_.team.size() != 0;
 }
@@ -137,12 +147,12 @@ torch::Tensor Loop::pass_loss(const TrainPass& pass, const Phase& phase, Terms& 
   const auto& task = *parts_.task;
   const auto& batch = pass.batch;
   const auto wanted = parts_.needs();
-  auto dropout = pass_dropout(pass);
-  auto routed = parts_.pass_for(batch, false);
-  routed.how.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
   Output out;
   std::vector<std::pair<torch::Tensor, double>> losses;
   if (phase.runs_model) {
+    auto dropout = pass_dropout(pass);
+    auto routed = parts_.pass_for(batch, false);
+    routed.how.dropout = run.lora_dropout > 0 ? &dropout : nullptr;
     Want want;
     want.loss = false;
     want.tap_layers = wanted.tap ? run.tap_layers : 0;
@@ -181,7 +191,13 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
   };
   const int64_t now_at = at.in_phase() * run.accumulation + micro;
   out.rows = pass_rows(phase, now_at, out.share);
-  if (!phase.runs_model) return out;
+  if (!phase.runs_model) {
+    const auto mine = part_of(out.share.whole, out.share.team);
+    out.share.before = mine.begin;
+    out.share.samples = static_cast<double>(mine.size()) / static_cast<double>(out.share.whole);
+    out.share.answers = out.share.samples;
+    return out;
+  }
   out.batch = set.training_rows(out.rows, augment(now_at));
   for (auto& info : out.batch.info) info.stage = parts_.at.stage;
   // The passes of this process that come next, in this step and the following ones.

@@ -31,7 +31,7 @@ class Loop {
 
   // The optimizer of a phase: new, or with the moments that a checkpoint holds.
   void start(const Phase& phase, const Checkpoint* restored);
-  void stop() { optimizer_.reset(); }
+  void stop();
   bool started() const { return optimizer_.has_value(); }
   const AdamW* optimizer() const { return optimizer_ ? &*optimizer_ : nullptr; }
   const NamedParameters& parameters() const { return trained_; }  // of the phase

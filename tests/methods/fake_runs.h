@@ -1,0 +1,132 @@
+// Runs of fake methods: two stages of two steps on a small model, undisturbed, ended and resumed, or by two processes.
+#pragma once
+
+#include <filesystem>
+
+#include "backbones/adapter_file.h"
+#include "base/interrupt.h"
+#include "tensor/tensor_io.h"
+#include "tests/data/thread_team.h"
+#include "tests/methods/fake_methods.h"
+#include "tests/train/run_support.h"
+#include "train/audit.h"
+#include "train/run_adapter.h"
+#include "train/tasks.h"
+
+namespace asr {
+
+inline std::vector<Assignment> fake_run(const std::string& model, const std::string& out, const FakeCase& fake) {
+  auto list = small_run(model, out, fake.name);
+  const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
+  set("stream.tasks", "2");
+  set("stream.train", "16");
+  set("stream.val", "4");
+  set("analysis.samples", "2");
+  set("analysis.overlays", "1");
+  set("lora_rank", "4");
+  set("save_steps", "1");
+  for (const auto& [key, value] : fake.settings) set(key, value);
+  return list;
+}
+
+struct FakeRun {
+  std::string folder;
+  FakeDiary diary;
+};
+
+inline FakeRun undisturbed(const std::vector<Assignment>& options) {
+  fake_diary() = {};
+  FakeRun out;
+  out.folder = run_small(options)[0];
+  out.diary = fake_diary();
+  return out;
+}
+
+// A process alone that is gone, without a word, before its second sum is back.
+class FakeDeath final : public Team {
+ public:
+  void sum(torch::Tensor&) const override {
+    if (++sums_ == 2) throw std::runtime_error("killed");
+  }
+
+ private:
+  mutable int sums_ = 0;
+};
+
+// Killed and stopped by turns until it is through.
+inline void run_disturbed(const std::vector<Assignment>& options) {
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    const FakeDeath death;
+    const Team calm;
+    const bool kill = attempt % 2 == 0;
+    if (!kill) plan_stop(SIGINT, StopPlace::step);
+    std::string end;
+    try {
+      run_all({resolve_run(options), attempt > 0, "test", kill ? &death : &calm});
+    } catch (const std::exception& error) {
+      end = error.what();
+      EXPECT_CONTAINS(end, kill ? "killed" : "--resume");
+    }
+    forget_stop();
+    if (end.empty()) return;
+  }
+  ADD_FAILURE() << "the run did not end";
+}
+
+// Whatever depends on neither time nor how often a run was stopped.
+inline void expect_equal_folders(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(a)) {
+    const auto name = fs::path(entry.path()).lexically_relative(a).string();
+    const bool times = name == "metrics.json" || name == "log.jsonl" || name == "checksums.json" ||
+                       name == "config.yaml" || name.rfind("checkpoints", 0) == 0;
+    if (!entry.is_regular_file() || times) continue;
+    EXPECT_TRUE(fs::exists(b + "/" + name) && read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
+    ++files;
+  }
+  EXPECT_GT(files, 8);
+}
+
+inline std::string fake_adapter_file(const std::string& run) {
+  const auto slots = run + "/adapter/asr_adapter.safetensors";
+  return std::filesystem::exists(slots) ? slots : run + "/adapter/adapter_model.safetensors";
+}
+
+inline void expect_close_adapters(const std::string& a, const std::string& b, double tolerance) {
+  const auto x = read_safetensors(fake_adapter_file(a)), y = read_safetensors(fake_adapter_file(b));
+  ASSERT_EQ(x.tensors.size(), y.tensors.size());
+  for (const auto& view : x.tensors) {
+    if (!load_tensor(x, view.name).is_floating_point()) continue;
+    const auto far = (load_tensor(x, view.name) - load_tensor(y, view.name)).abs().max().item<double>();
+    EXPECT_LT(far, tolerance) << view.name;
+  }
+}
+
+// What the stored adapter answers, in the form of the run's own predictions.
+inline void expect_answers_as_evaluated(const std::vector<Assignment>& options, const std::string& run) {
+  const auto config = resolve_run(options);
+  const auto model = load_backbone(config.run.model);
+  model->configure(config.run.backbone_options());
+  const auto folder = run + "/adapter";
+  std::unique_ptr<SlotAdapter> slots;
+  if (holds_slots(folder))
+    slots = std::make_unique<SlotAdapter>(*model, folder);
+  else
+    load_adapter(*model, folder);
+  const PassFor pass = [&](const SampleBatch& batch) { return slots ? slots->pass_for(batch) : RoutedPass{}; };
+  const auto stream = make_stream(config.run.stream);
+  const auto analyser = make_analyser(config.run.parser_path(), config.options.asr.skill);
+  const Team alone;
+  Data data(*stream, *model, *analyser, alone);
+  const auto task = language_task();
+  for (size_t number = 0; number < 2; ++number) {
+    const auto& set = data.get(number, config.run.scored_split());
+    const auto score =
+        evaluate_task({*model, *task, pass}, set, stream->tasks()[number].metric, config.run.eval_batch, alone);
+    const auto path = run + "/predictions/stage-02-task-0" + std::to_string(number + 1) + ".jsonl";
+    EXPECT_EQ(predictions_text(set, score), read_text(path));
+  }
+}
+
+}  // namespace asr
