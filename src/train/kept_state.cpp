@@ -28,7 +28,9 @@ nlohmann::json ListedItem::to_json() const {
 }
 
 void StateHolder::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
-  if (value.defined()) items.push_back({prefix_ + name, kind, value.detach(), value._version()});
+  if (!value.defined()) return;
+  const auto version = value.requires_grad() ? HeldItem::kTrained : static_cast<int64_t>(value._version());
+  items.push_back({prefix_ + name, kind, value.detach(), version});
 }
 
 void StateHolder::text(const std::string& name, StateKind kind, std::string& value) {

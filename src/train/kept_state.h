@@ -45,6 +45,7 @@ struct HeldItem {
   StateKind kind = StateKind::statistics;
   torch::Tensor tensor;  // on its own device; text as bytes
   int64_t version = 0;
+  static constexpr int64_t kTrained = -1;  // an optimizer writes to its storage behind its back: no version tells
 };
 
 class StateHolder final : public StateVisitor {

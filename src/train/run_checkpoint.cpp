@@ -75,7 +75,7 @@ bool RunCheckpoint::is_written(const HeldItem& item) {
   auto& known = place->second;
   const bool untouched = known.tensor.defined() && known.tensor.data_ptr() == item.tensor.data_ptr() &&
                          known.tensor.sizes() == item.tensor.sizes() && known.version == item.version &&
-                         item.tensor.scalar_type() == known.tensor.scalar_type();
+                         item.version != HeldItem::kTrained && item.tensor.scalar_type() == known.tensor.scalar_type();
   if (untouched) return true;
   // Items that are made for every visit are equal by what they hold.
   if (item.tensor.nbytes() != known.bytes || hash_of(item.tensor) != known.sha256) return false;
