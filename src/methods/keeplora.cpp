@@ -44,7 +44,9 @@ class KeepLora final : public Method {
     for (size_t i = 0; i < sites.size(); ++i) {
       auto& expert = stage.bank.at(slot, sites[i].name).experts[0];
       const auto rest = without(gradients[i], basis_.at(sites[i].name));
-      expert.a.copy_(principal_inputs(rest, expert.a.size(0)));
+      // Where everything is protected, nothing is left to learn in.
+      const double least = 1e-6 * gradients[i].to(at::kDouble).square().sum().item<double>();
+      expert.a.copy_(principal_inputs(rest, expert.a.size(0), least));
       stage.bank.freeze_tensor(slot, expert.a);
     }
   }

@@ -163,7 +163,12 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
   const auto [one, two] = run_both(
       folder,
       {{"method", "[" + join(methods, ", ") + "]"}, {"stream.tasks", "2"}, {"spectral.covariance_floor", "0.01"}}, 2);
-  for (const auto& method : methods) expect_close_runs(one + "/" + method, two + "/" + method, 2e-5);
+  for (const auto& method : methods) {
+    // Its A are eigenvectors, which turn by a rounding error over the gap between two of them: what is learnt in them
+    // agrees, the factors need not.
+    const bool turns = method == "keeplora";
+    expect_close_runs(one + "/" + method, two + "/" + method, turns ? 2e-3 : 2e-5, true, !turns);
+  }
   const auto metrics = nlohmann::json::parse(read_text(two + "/" + methods[0] + "/metrics.json"));
   EXPECT_EQ(metrics["cost"]["processes"].get<int>(), 2);
 }

@@ -42,6 +42,15 @@ TEST(Subspace, PrincipalInputsOfWhatIsLeft) {
   EXPECT_LT(apart_as_spaces(principal_inputs(rest, 2), inputs.narrow(0, 1, 2)), 1e-5);
 }
 
+TEST(Subspace, NothingIsLeftWhereAllIsProtected) {
+  const auto inputs = orthonormal(2, 9, 1);
+  const auto gradient = with_inputs(inputs, {4, 3}, 7);
+  const auto rest = without(gradient, inputs.narrow(0, 0, 1).to(at::kFloat));
+  const auto found = principal_inputs(rest, 3, 1e-10 * 25);
+  EXPECT_NEAR(found[0].norm().item<double>(), 1, 1e-6);
+  EXPECT_EQ(found.narrow(0, 1, 2).abs().max().item<double>(), 0);
+}
+
 TEST(Subspace, GrowsUntilTheEnergyIsInside) {
   const auto inputs = orthonormal(4, 9, 1);
   const auto gradient = with_inputs(inputs, {4, 3, 2, 1}, 7);

@@ -43,8 +43,10 @@ torch::Tensor without(const torch::Tensor& matrix, const torch::Tensor& basis) {
   return m - m.mm(b.t()).mm(b);
 }
 
-torch::Tensor principal_inputs(const torch::Tensor& matrix, int64_t count) {
-  return directions_of(matrix).vectors.narrow(0, 0, count).to(at::kFloat).clone();
+torch::Tensor principal_inputs(const torch::Tensor& matrix, int64_t count, double least) {
+  const auto all = directions_of(matrix);
+  const auto real = all.energy.narrow(0, 0, count).gt(least).unsqueeze(1);
+  return (all.vectors.narrow(0, 0, count) * real.to(at::kDouble)).to(at::kFloat);
 }
 
 torch::Tensor extended(const torch::Tensor& basis, const torch::Tensor& gradient, double energy) {
