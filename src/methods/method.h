@@ -81,7 +81,7 @@ struct StageContext {
   Backbone& model;
   AdapterBank& bank;
   const Task& task;
-  const NamedParameters& parameters;             // all that is trained, in the optimizer's order
+  NamedParameters parameters;                    // all that is trained, in the optimizer's order
   const SampleSet& data;                         // of this stage, gone afterwards
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
   PassFor answering;                             // as evaluation answers
