@@ -41,13 +41,15 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
   for (const auto& [name, tensor] : parts.bank.tensors())
     tensors.emplace_back(name, tensor.detach().cpu().contiguous());
   for (const auto& item : method_items(parts)) tensors.emplace_back(item.name, item.tensor);
+  auto options = parts.config.manifest();
+  options.erase("output_dir");  // an adapter is the same wherever its run lies
   const nlohmann::json about = {{"format", 1},
                                 {"why", why_not_plain(parts.bank)},
                                 {"method", parts.key.composition},
                                 {"stage", parts.at.stage},
                                 {"base_model", parts.config.run.model},
                                 {"slots", parts.bank.describe()},
-                                {"config", parts.config.manifest()}};
+                                {"config", options}};
   save_tensors(folder + "/" + kSlotTensors, tensors, {{"asr_adapter", "1"}});
   write_file_atomically(folder + "/" + kSlots, about.dump(1) + "\n");
   return {kSlots, kSlotTensors};
