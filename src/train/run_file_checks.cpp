@@ -398,8 +398,16 @@ void check_checkpoint(RunChecks& checks, const std::string& name) {
   check_state(checks, name, state);
   const auto& facts = checks.facts;
   const auto& kept = state.at("kept");
-  const std::vector<StateShape> moments = {{"first", StateKind::statistics, {facts.sizes.parameters}},
-                                           {"second", StateKind::statistics, {facts.sizes.parameters}}};
+  // Of adapters, head and the methods' own parameters.
+  int64_t trained = facts.sizes.parameters;
+  for (const auto& shape : facts.kept) {
+    if (shape.kind != StateKind::adapter) continue;
+    int64_t numbers = 1;
+    for (const int64_t size : shape.most) numbers *= size;
+    trained += numbers;
+  }
+  const std::vector<StateShape> moments = {{"first", StateKind::statistics, {trained}},
+                                           {"second", StateKind::statistics, {trained}}};
   for (const auto& view : file.tensors) {
     if (view.name.rfind("optimizer.", 0) == 0)
       checks.tensor(file, view, moments, "optimizer.", "optimizer");

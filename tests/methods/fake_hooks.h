@@ -89,8 +89,8 @@ class FakePhases final : public FakeMethod {
     fake_diary().numbers["fit_loss"].push_back(loss);
     return steps == 3;
   }
-  void state(StateVisitor& visitor) override { visitor.tensor("own", StateKind::statistics, own_); }
-  std::vector<StateShape> kept(const StateSizes&) const override { return {{"own", StateKind::statistics, {3}}}; }
+  void state(StateVisitor& visitor) override { visitor.tensor("own", StateKind::adapter, own_); }
+  std::vector<StateShape> kept(const StateSizes&) const override { return {{"own", StateKind::adapter, {3}}}; }
 
  private:
   torch::Tensor own_ = torch::zeros({3}), measured_;

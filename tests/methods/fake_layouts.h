@@ -116,8 +116,8 @@ class FakeGroup final : public FakeMethod {
   bool routes() const override { return true; }
   void route(RouteContext& context) override { context.given[context.bank.number(kTrainedSlot)] = mix_; }
   std::vector<ParameterGroup> parameters() override { return {{"mix", {{"fake.mix", mix_}}, kRate, kDecay}}; }
-  void state(StateVisitor& visitor) override { visitor.tensor("mix", StateKind::statistics, mix_); }
-  std::vector<StateShape> kept(const StateSizes&) const override { return {{"mix", StateKind::statistics, {2}}}; }
+  void state(StateVisitor& visitor) override { visitor.tensor("mix", StateKind::adapter, mix_); }
+  std::vector<StateShape> kept(const StateSizes&) const override { return {{"mix", StateKind::adapter, {2}}}; }
 
  private:
   torch::Tensor mix_ = torch::ones({2});
