@@ -40,9 +40,9 @@ class Mixed final : public asr::Method {
   }
 
   // What it keeps between stages, and the most that this may be.
-  void state(asr::StateVisitor& visitor) override { visitor.tensor("mix", asr::StateKind::statistics, mix_); }
+  void state(asr::StateVisitor& visitor) override { visitor.tensor("mix", asr::StateKind::adapter, mix_); }
   std::vector<asr::StateShape> kept(const asr::StateSizes&) const override {
-    return {{"mix", asr::StateKind::statistics, {2}}};
+    return {{"mix", asr::StateKind::adapter, {2}}};
   }
 
  private:
