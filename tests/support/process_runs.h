@@ -45,8 +45,12 @@ inline std::vector<nlohmann::json> log_of(const std::string& run) {
 }
 
 // Every logged number, the score matrix and the final adapters.
+// How adapters are compared: number by number, or by their mean distance. AdamW makes a whole step of a gradient that
+// is little more than rounding, as those behind routers may be: single numbers then differ by the learning rate.
+enum class CloseAdapters { each, mean, not_at_all };
+
 inline void expect_close_runs(const std::string& a, const std::string& b, double tolerance, bool spectra = true,
-                              bool factors = true) {
+                              CloseAdapters how = CloseAdapters::each) {
   const auto first = log_of(a), second = log_of(b);
   ASSERT_EQ(first.size(), second.size()) << a;
   ASSERT_GT(first.size(), 3u) << a;
@@ -61,7 +65,7 @@ inline void expect_close_runs(const std::string& a, const std::string& b, double
       EXPECT_NEAR(x, y, slack * tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
     }
   EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
-  if (!factors) return;
+  if (how == CloseAdapters::not_at_all) return;
   int adapters = 0;
   for (const auto& entry : std::filesystem::directory_iterator(a + "/adapter")) {
     const auto name = "/adapter/" + entry.path().filename().string();
@@ -71,8 +75,11 @@ inline void expect_close_runs(const std::string& a, const std::string& b, double
     for (const auto& view : x.tensors) {
       const auto p = load_tensor(x, view.name), q = load_tensor(y, view.name);
       ASSERT_EQ(p.sizes(), q.sizes()) << view.name;
-      const double apart = p.numel() == 0 ? 0 : (p - q).abs().max().item<double>();
-      EXPECT_LT(apart, 10 * tolerance) << a << " " << view.name;
+      if (p.numel() == 0) continue;
+      const auto apart = (p.to(at::kDouble) - q.to(at::kDouble)).abs();
+      const bool each = how == CloseAdapters::each;
+      const double far = (each ? apart.max() : apart.mean()).item<double>();
+      EXPECT_LT(far, each ? 10 * tolerance : 2e-3) << a << " " << view.name;
       ++adapters;
     }
   }
