@@ -56,9 +56,14 @@ Lexicon lexicon_of(LexiconChoice choice) {
   }
 }
 
-Lexicon& lexicon_in_use() {
-  static Lexicon lexicon = lexicon_of(LexiconChoice::automatic);
-  return lexicon;
+// Threads may ask while another chooses.
+struct LexiconInUse {
+  std::mutex mutex;
+  Lexicon lexicon = lexicon_of(LexiconChoice::automatic);
+};
+LexiconInUse& lexicon_in_use() {
+  static LexiconInUse in_use;
+  return in_use;
 }
 
 }  // namespace
@@ -69,11 +74,16 @@ Lexicon wordnet_lexicon(const std::string& folder) {
 }
 
 void use_lexicon(LexiconChoice choice) {
-  lexicon_in_use() = lexicon_of(choice);
+  auto chosen = lexicon_of(choice);
+  auto& in_use = lexicon_in_use();
+  const std::lock_guard<std::mutex> lock(in_use.mutex);
+  in_use.lexicon = std::move(chosen);
 }
 
-const Lexicon& question_lexicon() {
-  return lexicon_in_use();
+Lexicon question_lexicon() {
+  auto& in_use = lexicon_in_use();
+  const std::lock_guard<std::mutex> lock(in_use.mutex);
+  return in_use.lexicon;
 }
 
 std::vector<std::string> lexicon_files() {
