@@ -24,7 +24,7 @@ struct EnumNames<LexiconChoice> {
 
 // From now on, in this process; `automatic` until then. Not while other threads read questions.
 void use_lexicon(LexiconChoice choice);
-Lexicon question_lexicon();         // empty: the lists alone
+Lexicon question_lexicon();                // empty: the lists alone
 std::vector<std::string> lexicon_files();  // that it is read from
 
 }  // namespace asr
