@@ -23,7 +23,6 @@ class Mixed final : public asr::Method {
     }
     return asr::AdapterLayout{slot};
   }
-  bool routes() const override { return true; }
   void route(asr::RouteContext& pass) override {
     pass.given[pass.bank.number(asr::kTrainedSlot)] = 2 * mix_.softmax(0);  // [experts]; per sample: [B, experts]
   }

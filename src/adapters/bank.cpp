@@ -321,20 +321,6 @@ NamedParameters AdapterBank::trained() const {
   return out;
 }
 
-bool AdapterBank::adapts(SitePart part) const {
-  for (const auto& site : sites_)
-    if (site.part == part)
-      for (const auto& slot : site.linear->slots)
-        if (!slot.empty()) return true;
-  return false;
-}
-
-int64_t AdapterBank::numbers() const {
-  int64_t out = 0;
-  for (const auto& [name, tensor] : tensors()) out += tensor.numel();
-  return out;
-}
-
 nlohmann::json AdapterBank::describe() const {
   auto out = nlohmann::json::array();
   for (const auto& e : entries_) {

@@ -60,8 +60,6 @@ class AdapterBank {
   NamedParameters tensors_of(const std::string& slot) const;
   NamedParameters trained() const;                        // those that are not frozen
   double learning_rate(const std::string& tensor) const;  // of its own; 0: the common one
-  bool adapts(SitePart part) const;
-  int64_t numbers() const;  // of all slots
 
   // Layouts, what is frozen and merged; the tensors go beside it under their names.
   nlohmann::json describe() const;

@@ -68,6 +68,10 @@ SampleBatch SampleSet::composed(const std::vector<ComposedRow>& rows) const {
   return batch;
 }
 
+void SampleSet::set_group(const std::vector<int64_t>& index, const std::string& group) {
+  for (const int64_t i : index) info_.at(static_cast<size_t>(i)).group = group;
+}
+
 void SampleSet::take_settings(const SampleSet& other) {
   name = other.name;
   answer_tokens = other.answer_tokens;

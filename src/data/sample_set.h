@@ -54,6 +54,7 @@ class SampleSet {
   int64_t size() const { return static_cast<int64_t>(info_.size()); }
   const SampleInfo& info(int64_t i) const { return info_[static_cast<size_t>(i)]; }
   const std::vector<SampleInfo>& infos() const { return info_; }
+  void set_group(const std::vector<int64_t>& index, const std::string& group);
 
   SampleBatch rows(const std::vector<int64_t>& index) const { return training_rows(index, std::nullopt); }
   // Rows to train on: with `augment`, pictures are changed as data/augmentation.h says, keyed by it and the row. Those

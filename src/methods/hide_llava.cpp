@@ -64,7 +64,6 @@ class HideLlava final : public Method {
     anchors_ = anchors_.defined() ? at::cat({anchors_.cpu(), mean}) : mean;
   }
 
-  bool routes() const override { return true; }
   void route(RouteContext& context) override {
     if (!context.answering) return;
     at::NoGradGuard no_grad;

@@ -159,7 +159,6 @@ class Method {
   // The phases of a stage; a method may add its own before and after, or change those planned. Asked before the run
   // begins as well, so it may depend on nothing that is learnt.
   virtual void plan(const PhasePlan&, std::vector<Phase>& /*phases*/) const {}
-  virtual bool routes() const { return false; }  // whether `route` does anything
   virtual void route(RouteContext&) {}
 
   virtual void begin_stage(StageContext&) {}                // once a stage: may change adapters and what is kept

@@ -22,7 +22,7 @@ struct EnumNames<LexiconChoice> {
   static constexpr const char* names[] = {"auto", "wordnet", "lists"};
 };
 
-// From now on, in this process; `automatic` until then. Not while other threads read questions.
+// From now on, in this process; `automatic` until then.
 void use_lexicon(LexiconChoice choice);
 Lexicon question_lexicon();                // empty: the lists alone
 std::vector<std::string> lexicon_files();  // that it is read from

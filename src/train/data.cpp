@@ -92,6 +92,8 @@ std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
     set.name = cat(printable(about.name), " (", split_name(split), ")");
     set.prompt = about.prompt;
     set.answer_tokens = about.answer_tokens * pieces;
+    if (split == DataSplit::train)
+      for (const auto& phase : stream_.phases(task)) set.set_group(phase.rows, phase.name);
     report_coverage(set, model_, about.name, split == DataSplit::train ? "train" : "val");
   };
   if (model_.image_size() == 0) {

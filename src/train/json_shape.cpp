@@ -1,5 +1,7 @@
 #include "train/json_shape.h"
 
+#include "base/json.h"
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -66,6 +68,10 @@ void match_json(const json& value, const json& shape, const JsonNames& names, co
     problems.push_back(cat(where, ": is ", printable(value.dump(-1, ' ', false, json::error_handler_t::replace), 40),
                            ", where a run writes ", printable(shape.dump(), 60)));
   }
+}
+
+nlohmann::json json_shape(const char* text) {
+  return parse_json(text, "declared members");
 }
 
 }  // namespace asr

@@ -14,6 +14,8 @@ struct JsonNames {
   std::set<std::string> skills, tasks;
 };
 
+nlohmann::json json_shape(const char* text);  // a shape from its text
+
 // Kinds: "number" (or null), "flag", "text" (of at most 400 bytes), "skill", "task", "part" (of a long-tailed stream),
 // "term" (of a loss), "time", "hash" (hexadecimal digits), "anything". What does not
 // fit is added to `problems`.

@@ -50,16 +50,6 @@ void StateLister::text(const std::string& name, StateKind kind, std::string& val
   items.push_back({prefix_ + name, kind, {size}, size, hashes_ == ListHashes::yes ? sha256_of(value) : std::string()});
 }
 
-void StateSaver::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
-  if (value.defined()) items.push_back({prefix_ + name, kind, value.detach().cpu().contiguous().clone()});
-}
-
-void StateSaver::text(const std::string& name, StateKind kind, std::string& value) {
-  auto bytes = at::empty({static_cast<int64_t>(value.size())}, at::kByte);
-  std::copy(value.begin(), value.end(), bytes.data_ptr<uint8_t>());
-  items.push_back({prefix_ + name, kind, bytes});
-}
-
 const torch::Tensor* StateLoader::find(const std::string& name) const {
   for (const auto& [key, tensor] : stored_)
     if (key == prefix_ + name) return &tensor;
@@ -78,13 +68,13 @@ void StateLoader::text(const std::string& name, StateKind, std::string& value) {
   value.assign(reinterpret_cast<const char*>(bytes.data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel()));
 }
 
-std::vector<KeptItem> kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods) {
+std::vector<HeldItem> held_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods) {
   const auto names = method_parts(composition);
-  std::vector<KeptItem> out;
+  std::vector<HeldItem> out;
   for (size_t i = 0; i < methods.size(); ++i) {
-    StateSaver saver("method." + names[i] + ".");
-    methods[i]->state(saver);
-    out.insert(out.end(), saver.items.begin(), saver.items.end());
+    StateHolder holder("method." + names[i] + ".");
+    methods[i]->state(holder);
+    out.insert(out.end(), holder.items.begin(), holder.items.end());
   }
   return out;
 }
@@ -110,28 +100,16 @@ void load_kept_items(const std::string& composition, const std::vector<std::uniq
   }
 }
 
-std::vector<KeptItem> method_items(RunParts& parts) {
-  return kept_items(parts.key.composition, parts.methods);
-}
-
 std::vector<HeldItem> held_items(RunParts& parts) {
-  std::vector<HeldItem> out;
-  const auto take = [&](StateHolder& holder) {
-    for (auto& item : holder.items) out.push_back(std::move(item));
-  };
-  for (size_t m = 0; m < parts.methods.size(); ++m) {
-    StateHolder holder("method." + parts.method_names[m] + ".");
-    parts.methods[m]->state(holder);
-    take(holder);
-  }
+  auto out = held_items(parts.key.composition, parts.methods);
   StateHolder analysis("analysis."), adapters("adapter.");
   visit_memory(parts.analysis_memory, analysis);
   std::set<std::string> trained;
   for (const auto& [name, tensor] : parts.bank.trained()) trained.insert(name);
   for (auto& [name, tensor] : parts.bank.tensors())
     if (trained.count(name) == 0) adapters.tensor(name, StateKind::adapter, tensor);
-  take(analysis);
-  take(adapters);
+  out.insert(out.end(), analysis.items.begin(), analysis.items.end());
+  out.insert(out.end(), adapters.items.begin(), adapters.items.end());
   return out;
 }
 

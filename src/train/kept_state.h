@@ -1,4 +1,5 @@
 // What methods keep between stages, as tensors with a kind: one visit saves it, loads it, or lists it for the audit.
+// Nothing is copied on the way: a buffer of samples may be larger than what is left of memory.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,14 +10,7 @@
 
 namespace asr {
 
-// A copy, to be saved.
-struct KeptItem {
-  std::string name;  // "method.ewc.fisher"
-  StateKind kind = StateKind::statistics;
-  torch::Tensor tensor;  // on the CPU; text as bytes
-};
-
-// What a list says of an item: a buffer of samples may be larger than what is left of memory, so nothing is copied.
+// What a list says of an item.
 struct ListedItem {
   std::string name;
   StateKind kind = StateKind::statistics;
@@ -28,20 +22,9 @@ struct ListedItem {
 };
 enum class ListHashes { no, yes };
 
-class StateSaver final : public StateVisitor {
- public:
-  explicit StateSaver(std::string prefix) : prefix_(std::move(prefix)) {}
-  void tensor(const std::string& name, StateKind kind, torch::Tensor& value) override;
-  void text(const std::string& name, StateKind kind, std::string& value) override;
-  std::vector<KeptItem> items;
-
- private:
-  std::string prefix_;
-};
-
 // What an item is now, without a copy of it: a handle, and how often it had been written to.
 struct HeldItem {
-  std::string name;
+  std::string name;  // "method.ewc.fisher"
   StateKind kind = StateKind::statistics;
   torch::Tensor tensor;  // on its own device; text as bytes
   int64_t version = 0;
@@ -85,14 +68,13 @@ class StateLoader final : public StateVisitor {
   at::Device device_;
 };
 
-std::vector<KeptItem> kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods);
+std::vector<HeldItem> held_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods);
 std::vector<ListedItem> listed_items(const std::string& composition,
                                      const std::vector<std::unique_ptr<Method>>& methods,
                                      ListHashes hashes = ListHashes::no);
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
                      const NamedTensors& stored, at::Device device);
 
-std::vector<KeptItem> method_items(RunParts& parts);  // copies, for a file
 // What is constant within a stage, or may be: the methods' items, frozen adapters and the analysis.
 std::vector<HeldItem> held_items(RunParts& parts);
 std::string hash_of(const torch::Tensor& value);

@@ -281,7 +281,7 @@ double Loop::apply_gradients(const Phase& phase, const std::function<void(double
 }
 
 // Batches of methods between steps, each with a step of its own under the same optimizer and rate.
-void Loop::extra_steps(const SampleSet& set, const Phase& phase) {
+void Loop::extra_steps(const Phase& phase) {
   for (size_t m = 0; m < parts_.methods.size(); ++m) {
     const uint64_t key = Random({parts_.seed(), 0xe817a, static_cast<uint64_t>(parts_.at.stage),
                                  static_cast<uint64_t>(parts_.at.step), m})
@@ -299,7 +299,6 @@ void Loop::extra_steps(const SampleSet& set, const Phase& phase) {
     total.backward();
     apply_gradients(phase, [&](double norm) { diverged(cat("the gradient's norm is ", norm), names); });
   }
-  (void)set;
 }
 
 // Sums over the processes: the loss, whether one was told to stop or process 0 wants to save, and what is logged.
@@ -350,7 +349,7 @@ Loop::Done Loop::step(const SampleSet& set, const Phase& phase, bool save_wanted
   const double norm = apply_gradients(phase, [&](double found) {
     diverged(cat("the gradient's norm is ", found), names_of(set, rows_of_step(phase, passes)));
   });
-  extra_steps(set, phase);
+  extra_steps(phase);
   ++at.global_step;
   ++at.step;
   const bool log_now = at.step % run.logging_steps == 0 || at.in_phase() == phase.steps;

@@ -32,9 +32,7 @@ class Loop {
   // The optimizer of a phase: new, or with the moments that a checkpoint holds.
   void start(const Phase& phase, const Checkpoint* restored);
   void stop();
-  bool started() const { return optimizer_.has_value(); }
   const AdamW* optimizer() const { return optimizer_ ? &*optimizer_ : nullptr; }
-  const NamedParameters& parameters() const { return trained_; }  // of the phase
 
   // One step; `save_wanted`: process 0 wants to save, for reasons of time.
   Done step(const SampleSet& set, const Phase& phase, bool save_wanted);
@@ -61,7 +59,7 @@ class Loop {
   torch::Tensor pass_loss(const TrainPass& pass, const Phase& phase, Terms& terms);
   double train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms);
   double apply_gradients(const Phase& phase, const std::function<void(double)>& not_finite);
-  void extra_steps(const SampleSet& set, const Phase& phase);
+  void extra_steps(const Phase& phase);
   double rate_of(const Phase& phase, double peak) const;
   Done add_up(double loss, bool log_now, bool last_pass, bool save_wanted, Terms& terms);
   [[noreturn]] void diverged(const std::string& what, const std::string& names) const;

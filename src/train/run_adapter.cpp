@@ -40,7 +40,8 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
   NamedTensors tensors;
   for (const auto& [name, tensor] : parts.bank.tensors())
     tensors.emplace_back(name, tensor.detach().cpu().contiguous());
-  for (const auto& item : method_items(parts)) tensors.emplace_back(item.name, item.tensor);
+  for (const auto& item : held_items(parts.key.composition, parts.methods))
+    tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
   auto options = parts.config.manifest();
   options.erase("output_dir");  // an adapter is the same wherever its run lies
   const nlohmann::json about = {{"format", 1},
@@ -108,8 +109,7 @@ RoutedPass SlotAdapter::pass_for(const SampleBatch& batch) {
   out.how.answering = true;
   out.how.slots = bank_.answering();
   RouteContext context{model_, bank_, batch, stage_, true, out.how.slots, out.given};
-  for (auto& method : methods_)
-    if (method->routes()) method->route(context);
+  for (auto& method : methods_) method->route(context);
   return out;
 }
 

@@ -75,10 +75,6 @@ Needs RunParts::needs() const {
   return out;
 }
 
-bool RunParts::routes() const {
-  return std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method->routes(); });
-}
-
 double RunParts::replay_share(int stage) const {
   double out = 0;
   for (const auto& method : methods) out = std::max(out, method->replay_share(stage));
@@ -239,8 +235,7 @@ RoutedPass RunParts::pass_for(const SampleBatch& batch, bool answering) {
   out.how.answering = answering;
   out.how.slots = answering ? bank.answering() : bank.training();
   RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given};
-  for (auto& method : methods)
-    if (method->routes()) method->route(context);
+  for (auto& method : methods) method->route(context);
   return out;
 }
 

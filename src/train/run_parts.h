@@ -59,7 +59,6 @@ class RunParts {
   bool joint() const;
   int stages() const;
   Needs needs() const;
-  bool routes() const;
   double replay_share(int stage) const;  // of all methods
   double rows_a_pass(int stage) const;   // of the stage's own samples, on average
   std::vector<Phase> phases(int stage) const;

@@ -42,8 +42,6 @@ TEST(AdapterBank, NamesItsTensorsAsPeftDoes) {
                                       "layers.0.v.lora_A.weight", "layers.0.v.lora_B.weight",
                                       "stage-2:projector.lora_A.0.weight", "stage-2:projector.lora_B.0.weight",
                                       "stage-2:projector.lora_A.1.weight", "stage-2:projector.lora_B.1.weight"}));
-  EXPECT_TRUE(bank.adapts(SitePart::projector));
-  EXPECT_FALSE(bank.adapts(SitePart::vision));
 }
 
 // The draw is the one that plain runs have always had.

@@ -1,30 +1,12 @@
 // Small models and samples for the tests of this folder.
 #pragma once
 
-#include "backbones/tiny.h"
 #include "data/encoded_samples.h"
 #include "data/packed_samples.h"
-#include "streams/world/world.h"
 #include "tests/support/files.h"
+#include "tests/support/small_model.h"
 
 namespace asr {
-
-inline std::unique_ptr<TinyBackbone> small_model(const std::string& kind = "tiny") {
-  auto config = tiny_config(kind, "S");
-  config.vision = {32, 8, 1, 32, 2, 64};
-  config.text.layers = 2;
-  config.text.width = 32;
-  config.text.heads = config.text.kv_heads = 2;
-  config.text.mlp = 64;
-  config.size = "test";
-  std::vector<std::string> texts;
-  for (uint64_t i = 0; i < 500; ++i) {
-    const auto s = world::pretraining_sample(i);
-    texts.push_back(s.question.text);
-    texts.push_back(s.question.answer);
-  }
-  return TinyBackbone::random(config, WordTokenizer::from_texts(texts), 7);
-}
 
 inline std::unique_ptr<Backbone> packing_model() {
   return load_backbone(ASR_SOURCE_DIR "/tests/fixtures/models/llava");

@@ -85,20 +85,6 @@ TemporaryFolder* EveryMethod::shared_ = nullptr;
 INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod, ::testing::ValuesIn(registered_methods()), test_name);
 INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod, ::testing::Values("asr+ewc", "asr+er+lwf"), test_name);
 
-// Whatever of a run's folder depends on neither time nor how often it was stopped.
-void expect_same_files(const std::string& a, const std::string& b) {
-  int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(a)) {
-    const auto name = fs::path(entry.path()).lexically_relative(a).string();
-    const bool times = name == "metrics.json" || name == "log.jsonl" || name == "checksums.json" ||
-                       name == "config.yaml" || name.rfind("checkpoints", 0) == 0;
-    if (!entry.is_regular_file() || times) continue;
-    EXPECT_TRUE(fs::exists(b + "/" + name) && read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
-    ++files;
-  }
-  EXPECT_GT(files, 8);
-}
-
 TEST_P(EveryMethod, EndsInTheSameBitsHoweverItIsEnded) {
   TemporaryFolder folder;
   const auto options = contract_run(model(), folder / "out", GetParam());

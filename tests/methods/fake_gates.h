@@ -33,7 +33,6 @@ inline GateLayout fake_router(RouterReads reads, int64_t top_k = 0, double share
 class FakeGiven final : public FakeGated {
  public:
   FakeGiven() : FakeGated(GateLayout{GateKind::given, RouterReads::token, 0, 1}) {}
-  bool routes() const override { return true; }
   void route(RouteContext& context) override {
     const double last = context.stage == 1 ? 0 : 1.5;
     context.given[context.bank.number(kTrainedSlot)] = torch::tensor({0.5, 1.0, last}, at::kFloat);
@@ -53,7 +52,6 @@ inline torch::Tensor fake_statistics(const Backbone& model, const SampleBatch& b
 class FakeGivenBySample final : public FakeGated {
  public:
   explicit FakeGivenBySample(const GateLayout& gate) : FakeGated(gate) {}
-  bool routes() const override { return true; }
   void route(RouteContext& context) override {
     context.given[context.bank.number(kTrainedSlot)] = fake_statistics(context.model, context.batch);
   }

@@ -67,7 +67,6 @@ class FakePhases final : public FakeMethod {
   void before_stage(StageContext& stage) override {
     measured_ = fake_statistics(stage.model, stage.data.rows(range(0, stage.data.size())));
   }
-  bool routes() const override { return true; }
   void route(RouteContext& context) override { routed_ += static_cast<double>(context.batch.size()); }
   void begin_phase(StageContext&, const Phase& phase) override {
     fake_diary().calls.push_back("phase " + phase.name);

@@ -113,7 +113,6 @@ class FakeGroup final : public FakeMethod {
     }
     return AdapterLayout{slot};
   }
-  bool routes() const override { return true; }
   void route(RouteContext& context) override { context.given[context.bank.number(kTrainedSlot)] = mix_; }
   std::vector<ParameterGroup> parameters() override { return {{"mix", {{"fake.mix", mix_}}, kRate, kDecay}}; }
   void state(StateVisitor& visitor) override { visitor.tensor("mix", StateKind::adapter, mix_); }

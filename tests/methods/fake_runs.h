@@ -73,21 +73,6 @@ inline void run_disturbed(const std::vector<Assignment>& options) {
   ADD_FAILURE() << "the run did not end";
 }
 
-// Whatever depends on neither time nor how often a run was stopped.
-inline void expect_equal_folders(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(a)) {
-    const auto name = fs::path(entry.path()).lexically_relative(a).string();
-    const bool times = name == "metrics.json" || name == "log.jsonl" || name == "checksums.json" ||
-                       name == "config.yaml" || name.rfind("checkpoints", 0) == 0;
-    if (!entry.is_regular_file() || times) continue;
-    EXPECT_TRUE(fs::exists(b + "/" + name) && read_text(a + "/" + name) == read_text(b + "/" + name)) << name;
-    ++files;
-  }
-  EXPECT_GT(files, 8);
-}
-
 inline std::string fake_adapter_file(const std::string& run) {
   const auto slots = run + "/adapter/asr_adapter.safetensors";
   return std::filesystem::exists(slots) ? slots : run + "/adapter/adapter_model.safetensors";

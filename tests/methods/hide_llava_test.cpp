@@ -50,12 +50,7 @@ TEST(HideLlava, FusesFactorsBelowTheLastLayerAndWeighsThere) {
   write_small_model(folder / "model");
   for (const std::string fusion : {"factors", "products"}) {
     MethodCase fixture("hide-llava", {{"hide-llava.fusion", fusion, "test"}}, folder / "model");
-    fixture.lay_out(1);
-    fixture.lay_out(2);
-    fixture.randomise();
-    const auto set = fixture.data();
-    auto context = fixture.stage_context(2, set);
-    fixture.method->begin_stage(context);
+    fixture.enter_second_stage();
     Pass pass;
     pass.answering = true;
     pass.slots = fixture.bank->answering();

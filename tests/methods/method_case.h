@@ -49,6 +49,15 @@ struct MethodCase {
     method = std::move(methods[0]);
     trained = bank->trained();
   }
+  // Two stages laid out with numbers in them, the second begun.
+  void enter_second_stage() {
+    lay_out(1);
+    lay_out(2);
+    randomise();
+    const auto set = data();
+    auto context = stage_context(2, set);
+    method->begin_stage(context);
+  }
   void randomise(double spread = 0.1) {
     auto generator = at::detail::createCPUGenerator(7);
     at::NoGradGuard no_grad;
@@ -63,7 +72,7 @@ struct MethodCase {
     out.how.answering = answering;
     out.how.slots = answering ? bank->answering() : bank->training();
     RouteContext context{*model, *bank, batch, stage, answering, out.how.slots, out.given};
-    if (method->routes()) method->route(context);
+    method->route(context);
     return out;
   }
   StageContext stage_context(int stage, const SampleSet& set) {

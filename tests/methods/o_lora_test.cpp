@@ -59,12 +59,7 @@ TEST(OLora, SumsAllStagesAndTrainsThemTogetherOrAlone) {
   write_small_model(folder / "model");
   for (const std::string with : {"all", "current"}) {
     MethodCase fixture("o-lora", {{"o-lora.trains_with", with, "test"}}, folder / "model");
-    fixture.lay_out(1);
-    fixture.lay_out(2);
-    fixture.randomise();
-    const auto set = fixture.data();
-    auto context = fixture.stage_context(2, set);
-    fixture.method->begin_stage(context);
+    fixture.enter_second_stage();
     const auto site = fixture.model->sites().back();
     at::NoGradGuard no_grad;
     const auto x = torch::randn({3, site.linear->weight.size(1)});

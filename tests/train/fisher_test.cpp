@@ -48,7 +48,7 @@ struct FisherCase {
     };
     StageContext stage{1, seed, batch, *model, bank, *task, parameters, *data, {}, answering, alone};
     methods[0]->after_stage(stage);
-    for (const auto& item : kept_items("ewc", methods))
+    for (const auto& item : held_items("ewc", methods))
       if (item.name == "method.ewc.fisher") return item.tensor;
     return {};
   }

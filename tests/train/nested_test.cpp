@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "tests/train/run_support.h"
+#include "train/data.h"
 
 namespace asr {
 namespace {
@@ -98,6 +99,22 @@ TEST(Nested, MixedTrainsATaskAsAWhole) {
   ASSERT_FALSE(steps.empty());
   for (const auto& step : steps) EXPECT_FALSE(step.contains("group"));
   EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const json& s) { return s["stage"] == 1; }), 12);
+}
+
+TEST(Nested, SamplesKnowTheirGroup) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_stream(folder);
+  const auto config = resolve_run(nested_run(folder, "out"));
+  const auto model = load_backbone(folder / "model");
+  const auto stream = make_stream(config.run.stream);
+  const auto analyser = make_analyser(config.run.parser_path(), SkillMode::rule);
+  const Team alone;
+  Data data(*stream, *model, *analyser, alone);
+  std::map<std::string, int> rows;
+  const auto& set = data.get(0, DataSplit::train);
+  for (const auto& info : set.rows(range(0, set.size())).info) ++rows[info.group];
+  EXPECT_EQ(rows, (std::map<std::string, int>{{"G1", 7}, {"G2", 7}, {"G3", 10}}));
 }
 
 }  // namespace
