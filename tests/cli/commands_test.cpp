@@ -399,7 +399,7 @@ TEST_F(Commands, WorldExportIsInOfficialForm) {
 }
 
 TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {
-  const auto outcome = run_program({"bench", "spectrum", "--calls", "2", "--shape", "2,1,2,3,6,6", "--json"});
+  const auto outcome = run_executable({"bench", "spectrum", "--calls", "2", "--shape", "2,1,2,3,6,6", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   const auto row = outcome.json()["results"][0];
   EXPECT_EQ(row["threads"], 1);

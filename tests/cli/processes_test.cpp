@@ -66,20 +66,6 @@ TEST(Processes, HuggingFaceModelsTrainTogetherToo) {
   }
 }
 
-pid_t start_program(const std::vector<std::string>& arguments, const std::string& errors,
-                    const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  dup2(open("/dev/null", O_WRONLY), 1);
-  dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
-  for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
-  list.push_back(nullptr);
-  execv(ASR_PROGRAM, list.data());
-  _exit(127);
-}
-
 bool wait_until(const std::function<bool()>& done, int seconds) {
   for (int i = 0; i < seconds * 50; ++i) {
     if (done()) return true;

@@ -14,24 +14,11 @@
 namespace asr {
 namespace {
 
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
 // A command that runs beside the test.
 class Command {
  public:
   Command(const std::vector<std::string>& arguments, std::string errors, const Environment& environment = {})
-      : errors_(std::move(errors)) {
-    pid = fork();
-    if (pid != 0) return;
-    dup2(open("/dev/null", O_WRONLY), 1);
-    dup2(open(errors_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
-    for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
-    list.push_back(nullptr);
-    execv(ASR_PROGRAM, list.data());
-    _exit(127);
-  }
+      : pid(start_program(arguments, errors, environment)), errors_(std::move(errors)) {}
   ~Command() {
     if (!ended_) {
       kill(pid, SIGKILL);

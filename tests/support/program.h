@@ -28,6 +28,27 @@ struct Outcome {
 // A child cannot use a thread pool that its parent started; the program sets its own number of threads.
 inline const bool one_thread_before_fork = (at::set_num_threads(1), true);
 
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+inline std::vector<char*> command_line(const std::vector<std::string>& arguments) {
+  std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
+  for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+// The program beside the test, saying nothing but what goes to `errors`; the caller waits for it.
+inline pid_t start_program(const std::vector<std::string>& arguments, const std::string& errors,
+                           const Environment& environment = {}) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  dup2(open("/dev/null", O_WRONLY), 1);
+  dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  execv(ASR_PROGRAM, command_line(arguments).data());
+  _exit(127);
+}
+
 // `start` gets the program's command line and returns its exit status, or does not return.
 template <class Start>
 Outcome run_in_child(const std::vector<std::string>& arguments, const std::string& input, Start start) {
@@ -39,9 +60,7 @@ Outcome run_in_child(const std::vector<std::string>& arguments, const std::strin
     dup2(open(input.c_str(), O_RDONLY), 0);
     dup2(open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
     dup2(open((folder / "error").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-    std::vector<char*> list = {const_cast<char*>(ASR_PROGRAM)};
-    for (const auto& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
-    list.push_back(nullptr);
+    auto list = command_line(arguments);
     const int status = start(list);
     std::cout.flush();
     std::fflush(nullptr);
