@@ -40,7 +40,7 @@ run_one() {
   mkdir -p "$(dirname "$folder")"
   "$asr" --threads "${THREADS:-2}" run "configs/$stream.yaml" "${config[@]}" --resume --set "method=$method" \
     --set "model_name_or_path=$backbone" --set "output_dir=$folder" --set "seeds=[$(IFS=,; echo "${seeds[*]}")]" \
-    --set "device=$device" --set save_minutes=0 --set analysis.overlays=0 --set per_device_eval_batch_size=300 \
+    --set stream.seed=0 --set "device=$device" --set save_minutes=0 --set analysis.overlays=0 --set per_device_eval_batch_size=300 \
     >"$folder.log" 2>&1 && echo "done $1" || { echo "FAILED $1: $(tail -n 1 "$folder.log")"; }
 }
 export -f run_one

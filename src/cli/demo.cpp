@@ -87,7 +87,7 @@ void add_demo_command(CLI::App& app, Common& common) {
   command->add_option("--out", arguments->out, "folder for runs, tables and report; an interrupted demo goes on there")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "of adapters and batches")
+  command->add_option("--seed", arguments->seed, "of samples, adapters and batches")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000000));
   command->add_flag("--fast", arguments->fast, "a quarter of the data, rougher scores");

@@ -62,7 +62,7 @@ void check_stream(Examined& e) {
   const bool missing = !run.stream.path.empty() && !path_exists(run.stream.path) && run.stream.name != "manifest";
   e.table.attempt("stream", [&] {
     try {
-      e.stream = make_stream(run.stream);
+      e.stream = make_stream(with_run_seed(run.stream, run.seeds.front()));
     } catch (const Error& error) {
       fail(error.what(), missing ? "; or plan with published sizes: --assume" : "");
     }

@@ -20,7 +20,7 @@ using namespace world;
 
 struct WorldArguments {
   std::string stream = "world-10", folder;
-  int train = 200, val = 100, test = 0, tune = 0, size = 64;
+  int train = 200, val = 100, test = 0, tune = 0, size = 64, seed = 0;
 };
 
 const char* answer_type(const std::string& answer) {
@@ -45,10 +45,11 @@ class Exporter {
     json questions = json::array(), annotations = json::array(), conversations = json::array();
     std::string rows;
     for (int i = 0; i < count; ++i) {
-      const auto sample = world::sample(stream_, task, split, static_cast<uint64_t>(i), novel);
+      const auto sample = world::sample(
+          stream_, task, {split, static_cast<uint64_t>(i), novel, static_cast<uint64_t>(arguments_.seed)});
       const int64_t id = ++next_id_;
       const auto file = fmt::format("images/{:012d}.png", id);
-      const auto image = render(sample.scene, sample.domain, arguments_.size);
+      const auto image = picture_of(sample, arguments_.size);
       write_file_atomically(arguments_.folder + "/" + file, encode_png(image.pixels.data(), image.size, image.size));
       const auto& q = sample.question;
       questions.push_back({{"image_id", id}, {"question", q.text}, {"question_id", id}});
@@ -127,7 +128,8 @@ void export_world(const WorldArguments& arguments, const Common& common) {
                      {"files", files}});
   }
   progress.finish();
-  const json index = {{"stream", chosen.name}, {"image_size", arguments.size}, {"tasks", tasks}};
+  const json index = {
+      {"stream", chosen.name}, {"seed", arguments.seed}, {"image_size", arguments.size}, {"tasks", tasks}};
   write_file_atomically(arguments.folder + "/stream.json", index.dump(2) + "\n");
   if (common.json) return print_json(index);
   std::cout << total << " samples of " << chosen.name << " in " << arguments.folder << "\n";
@@ -154,10 +156,7 @@ void add_world_command(CLI::App& app, Common& common) {
   auto arguments = std::make_shared<WorldArguments>();
   auto* write =
       command->add_subcommand("export", "write a stream as VQA JSON, LLaVA conversations, JSON lines and PNG images");
-  write
-      ->add_option("--stream", arguments->stream,
-                   "world-10 | world-sc | world-lt | world-cit | world-ucit | world-domain")
-      ->capture_default_str();
+  write->add_option("--stream", arguments->stream, "which one; 'asr world streams' lists them")->capture_default_str();
   write->add_option("-o,--output", arguments->folder, "folder to write into; created if absent")->required();
   const auto count = [&](const char* flag, int& value, const char* help) {
     write->add_option(flag, value, help)->capture_default_str()->check(CLI::Range(0, 1000000));
@@ -166,6 +165,9 @@ void add_world_command(CLI::App& app, Common& common) {
   count("--val", arguments->val, "validation samples a task");
   count("--test", arguments->test, "test samples a task");
   count("--tune", arguments->tune, "tuning samples a task");
+  write->add_option("--seed", arguments->seed, "which samples are drawn, as stream.seed of a run")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
   write->add_option("--size", arguments->size, "pixels a side")->capture_default_str()->check(CLI::Range(16, 1024));
   write->callback([arguments, &common] { export_world(*arguments, common); });
   auto* list = command->add_subcommand("streams", "the ready streams");

@@ -33,7 +33,7 @@ void check_tasks(const std::vector<const Run*>& runs) {
 
 // Forgetting has no meaning where all tasks are learnt at once; a zero there would look like a perfect score.
 double score_shown(const Run& run, const std::string& metric) {
-  const bool undefined = run.joint() && metric != "AP" && metric != "Last";
+  const bool undefined = run.joint() && metric != "AP" && metric != "Last" && metric != "outside";
   return undefined ? kUnknown : run.score(metric);
 }
 
@@ -167,6 +167,8 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
     options.metrics = {"AP", "AF", "Avg", "BWT", "MFT"};
     if (std::any_of(set.runs.begin(), set.runs.end(), [](const Run& run) { return run.novel.stages() > 0; }))
       options.metrics.insert(options.metrics.end(), {"AP_novel", "AF_novel"});
+    if (std::any_of(set.runs.begin(), set.runs.end(), [](const Run& run) { return std::isfinite(run.outside); }))
+      options.metrics.emplace_back("outside");
   }
   Comparison out{options.metrics, {}, set.skipped, set.notes, {}};
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<const Run*>> tables;
@@ -193,8 +195,8 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
 }
 
 std::vector<std::string> parse_metric_list(const std::string& text) {
-  static const std::vector<std::string> known = {"AP",  "AF",  "AF_vqacl", "Last",     "Avg",
-                                                 "BWT", "MFT", "AP_novel", "AF_novel", "AF_novel_vqacl"};
+  static const std::vector<std::string> known = {"AP",  "AF",       "AF_vqacl", "Last",           "Avg",    "BWT",
+                                                 "MFT", "AP_novel", "AF_novel", "AF_novel_vqacl", "outside"};
   std::vector<std::string> out;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());

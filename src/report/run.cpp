@@ -88,6 +88,27 @@ void read_novel(Run& run) {
   take_novel_matrix(run, std::move(novel), path);
 }
 
+// The mean over the tasks of the last row that have a wrong answer.
+void read_outside(Run& run) {
+  const std::string path = run.folder + "/answers_outside.csv";
+  if (!path_exists(path)) return;
+  const auto records = split_csv(read_as_written(path, 64 << 20), path);
+  const auto& last = records.back();
+  check(records.size() > 1 && last.fields.size() == run.tasks.size() + 1, path, ": has not one cell for each of ",
+        run.tasks.size(), " tasks; evaluate the run again");
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t b = 1; b < last.fields.size(); ++b) {
+    double value = 0;
+    if (last.fields[b].empty()) continue;
+    check(parse_double(last.fields[b], value) && value >= 0 && value <= 100, last.place, ": '",
+          printable(last.fields[b]), "' is no percentage");
+    sum += value;
+    ++count;
+  }
+  if (count > 0) run.outside = sum / static_cast<double>(count);
+}
+
 // One line where metrics.json and the matrices disagree: the matrices are what was measured.
 void compare_scores(const json& metrics, const Run& run, std::vector<std::string>& notes) {
   const auto& scores = metrics.at("scores");
@@ -109,6 +130,10 @@ void read_settings(Run& run) {
   if (!path_exists(path) || !try_parse_json(read_file(path), noted, ignored)) return;
   if (!noted.is_object() || !noted.contains("format") || !noted.contains("config")) return;
   for (const char* name : {"hash", "seed", "order"}) noted.erase(name);
+  if (noted.contains("content") && noted["content"].contains("data") && noted["content"]["data"].is_string()) {
+    const auto data = noted["content"]["data"].get<std::string>();
+    noted["content"]["data"] = data.substr(0, data.find(":seed "));  // samples that the run's seed drew anew
+  }
   run.settings = self_hash(noted).substr(0, 12);
   const auto& options = noted["config"];
   const auto split = options.find("eval_split");
@@ -167,6 +192,7 @@ void load_run(const fs::path& folder, const fs::path& root, RunSet& set) {
   note_changes(content, run.folder, set.notes);
   read_matrix(run, fields.has("one_stage"), set.notes);
   read_novel(run);
+  read_outside(run);
   fields.object("scores");  // must be there
   if (run.complete) {
     compare_scores(content, run, set.notes);
@@ -219,6 +245,7 @@ void tell_apart(RunSet& set) {
 }  // namespace
 
 double Run::score(const std::string& metric) const {
+  if (metric == "outside") return outside;
   const auto place = scores.find(metric);
   return place == scores.end() ? kUnknown : place->second;
 }

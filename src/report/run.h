@@ -3,6 +3,7 @@
 // until a figure asks for them, see run_files.h.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Run {
   bool replay_free = true, complete = true;
   std::vector<std::string> tasks;  // in the order trained
   NamedScores scores;              // over the stages there are; NaN where undefined
+  double outside = NAN;            // percent of wrong answers that are none of their task's, after the last stage
   RunCost cost{};
   std::vector<SkillCurve> skills;
   ScoreMatrix matrix;  // a joint run has one row, with every task in it

@@ -40,6 +40,7 @@ void visit_columns(Row& row, Run& run) {
   row.text("split", run.split);
   row.text("settings", run.settings);
   for (const char* name : kScoreColumns) row.score(name, run.scores);
+  row.number("outside", run.outside);
   row.number("step_ms", run.cost.step_ms);
   row.number("train_seconds", run.cost.train_seconds);
   row.number("eval_seconds", run.cost.eval_seconds);

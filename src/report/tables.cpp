@@ -123,6 +123,10 @@ std::vector<std::string> footnotes(const Comparison& comparison, const Compariso
   if (std::any_of(comparison.metrics.begin(), comparison.metrics.end(),
                   [](const std::string& m) { return m.find("_novel") != std::string::npos; }))
     add_novel_notes(table, out);
+  if (std::count(comparison.metrics.begin(), comparison.metrics.end(), "outside") > 0)
+    out.push_back(
+        "outside: percent of the wrong answers after the last stage that are none of the answers their task was "
+        "trained on, mean over tasks.");
   add_run_notes(table, out);
   add_difference_notes(table, out);
   if (has([](const Group& g) { return g.zero_shot; }))

@@ -1,4 +1,6 @@
 // The list in streams.def and the built-in world as one table.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "streams/prepare/preparation.h"
@@ -27,14 +29,27 @@ std::vector<StreamInfo> stream_infos() {
   return out;
 }
 
+StreamOptions with_run_seed(StreamOptions options, int64_t run_seed) {
+  const auto& built_in = world::streams();
+  const bool drawn =
+      std::any_of(built_in.begin(), built_in.end(), [&](const auto& s) { return s.name == options.name; });
+  if (drawn && options.seed == StreamOptions::kRunSeed) options.seed = run_seed;
+  return options;
+}
+
 std::unique_ptr<Stream> make_stream(const StreamOptions& options) {
   check(options.train >= 0 && options.val >= 0, "stream.train and stream.val cannot be negative");
+  check(options.seed == StreamOptions::kRunSeed || options.seed >= 0, "stream.seed=", options.seed,
+        ": use a number from 0, or -1 for the run's own seed");
   const auto base = options.name.substr(0, options.name.find(':'));
   std::vector<std::string> known;
   for (const auto& info : stream_infos()) {
     known.push_back(info.name);
     if (info.built_in && info.name == options.name) return make_world_stream(options);
-    if (!info.built_in && info.name == base) return make_manifest_stream(options);
+    if (info.built_in || info.name != base) continue;
+    check(options.seed == StreamOptions::kRunSeed, "stream.seed: ", options.name,
+          " is read from files, which no seed redraws; leave it out");
+    return make_manifest_stream(options);
   }
   fail("stream.name: '", printable(options.name), "' is unknown", did_you_mean(base, known));
 }

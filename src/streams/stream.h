@@ -82,7 +82,12 @@ struct StreamOptions {
   int64_t tasks = 0;           // only the first so many; 0: all
   // Of a stream whose tasks have an inner order of groups: one group after the other, or all of a task mixed.
   GroupOrder groups = GroupOrder::nested;
+  // Of the built-in world: which training and test samples are drawn; kRunSeed: as the run's seed says (0 without one).
+  int64_t seed = kRunSeed;
+  static constexpr int64_t kRunSeed = -1;
 };
+// The same with the seed that a run of this seed draws by. Other streams have no seed: their files hold the samples.
+StreamOptions with_run_seed(StreamOptions options, int64_t run_seed);
 
 // The world's by name, "manifest", or a benchmark prepared by 'asr prepare' ("vqav2-10", "vqav2-10:asr").
 std::unique_ptr<Stream> make_stream(const StreamOptions& options);

@@ -43,6 +43,7 @@ class WorldStream final : public Stream {
   explicit WorldStream(const StreamOptions& options) : options_(options), world_(world::stream(options.name)) {
     if (options_.train == 0) options_.train = 1600;
     if (options_.val == 0) options_.val = 300;
+    if (options_.seed == StreamOptions::kRunSeed) options_.seed = 0;
     check(options.tasks <= static_cast<int64_t>(world_.tasks.size()), "stream.tasks=", options.tasks, " but ",
           world_.name, " has ", world_.tasks.size());
     for (const auto& task : world_.tasks) {
@@ -64,20 +65,24 @@ class WorldStream final : public Stream {
     return text_of_sample(drawn(task, split, index), name_of(task, split, index));
   }
   std::string fingerprint() const override {
-    return cat(world_.name, ":v", world::kWorldVersion, ".", world::kSkillsVersion, ":", options_.train, ":",
-               options_.val, ":", options_.image_size, ":", options_.tasks);
+    const auto cues = world_.tasks[0].cue ? cat(".", world::kCuesVersion) : std::string();
+    const auto seed = options_.seed != 0 ? cat(":seed ", options_.seed) : std::string();
+    return cat(world_.name, ":v", world::kWorldVersion, ".", world::kSkillsVersion, cues, ":", options_.train, ":",
+               options_.val, ":", options_.image_size, ":", options_.tasks, seed);
   }
 
  private:
   world::Sample drawn(size_t task, DataSplit split, int64_t index) const {
     static constexpr world::Split kWorld[] = {world::Split::train, world::Split::val, world::Split::test,
                                               world::Split::tune, world::Split::val};
-    return world::sample(world_, task, kWorld[static_cast<int>(split)], static_cast<uint64_t>(index),
-                         split == DataSplit::novel);
+    return world::sample(world_, task,
+                         {kWorld[static_cast<int>(split)], static_cast<uint64_t>(index), split == DataSplit::novel,
+                          static_cast<uint64_t>(options_.seed)});
   }
   std::string name_of(size_t task, DataSplit split, int64_t index) const {
     static constexpr const char* kNames[] = {"train", "val", "test", "tune", "novel"};
-    return cat(world_.name, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index);
+    const auto seed = options_.seed != 0 ? cat(":seed", options_.seed) : std::string();  // another sample, another name
+    return cat(world_.name, seed, "/", tasks_[task].name, "/", kNames[static_cast<int>(split)], "/", index);
   }
 
   StreamOptions options_;
@@ -89,7 +94,7 @@ class WorldStream final : public Stream {
 
 StreamSample to_stream_sample(const world::Sample& s, const std::string& id, int image_size) {
   auto out = text_of_sample(s, id);
-  auto image = world::render(s.scene, s.domain, image_size);
+  auto image = world::picture_of(s, image_size);
   out.height = out.width = image.size;
   out.pixels = std::move(image.pixels);
   return out;

@@ -11,6 +11,7 @@
 #include "data/encoded_samples.h"
 #include "data/packed_samples.h"
 #include "io/word_tokenizer.h"
+#include "metrics/vqa_answer.h"
 #include "skills/functional_tokens.h"
 #include "skills/parser/parser.h"
 #include "skills/part_of_speech.h"
@@ -106,6 +107,14 @@ std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
   set->file = file;
   finish(*set, 1);
   return set;
+}
+
+const std::set<std::string>& Data::answers(size_t task) {
+  const auto [place, added] = answers_.try_emplace(task);
+  if (added)
+    for (int64_t i = 0; i < stream_.size(task, DataSplit::train); ++i)
+      place->second.insert(normalized_answer(stream_.text(task, DataSplit::train, i).answer));
+  return place->second;
 }
 
 const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {

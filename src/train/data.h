@@ -1,9 +1,10 @@
-// The samples a run sees, encoded once a process and shared by its methods and seeds: what differs between them is the
-// adapter, never the data.
+// The samples a run sees, encoded once and shared by the runs of a process that see the same: those of one seed, and of
+// all seeds where samples come from files. What differs between them is the adapter, never the data.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "data/sample_set.h"
@@ -25,6 +26,7 @@ class Data {
   // `reference` also fills the embeddings of the base model.
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
   const Stream& stream() const { return stream_; }
+  const std::set<std::string>& answers(size_t task);  // of its training rows, normalized (metrics/vqa_answer.h)
 
   // Scores of the untouched base, by task and how answers are given.
   std::map<std::pair<size_t, Head>, TaskScore> zero_shot;
@@ -37,6 +39,7 @@ class Data {
   const QuestionAnalyser& analyser_;
   const Team& team_;
   std::map<std::pair<size_t, DataSplit>, std::shared_ptr<SampleSet>> sets_;
+  std::map<size_t, std::set<std::string>> answers_;
 };
 
 }  // namespace asr

@@ -15,6 +15,7 @@ struct TaskScore {
   double score = 0;                // 0..100
   std::vector<std::string> texts;  // what was answered
   std::vector<double> per_sample;  // 0..1
+  double outside = -1;             // percent of the wrong answers that no training row of the task has; -1: not known
 };
 
 // Blocks of `batch` samples are shared out over the processes; all of them get the whole result.

@@ -48,7 +48,7 @@ class Recorder {
   double seconds_left() const;  // of the whole run, as fast as it went so far; NaN: not known yet
 
  private:
-  TaskScore score(const SampleSet& set, const StreamTask& task) const;
+  TaskScore score(const SampleSet& set, size_t task) const;
   void evaluate_novel(size_t position, const StreamTask& task);
   void write_stage_analysis(const std::vector<AnalysedTask>& analysed);
   void log_skills(const std::vector<AnalysedTask>& analysed);

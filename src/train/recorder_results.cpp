@@ -9,6 +9,7 @@
 #include "base/folders.h"
 #include "io/analysis_file.h"
 #include "io/csv.h"
+#include "metrics/answers_outside.h"
 #include "metrics/named_scores.h"
 #include "metrics/skill_forgetting.h"
 #include "skills/taxonomy.h"
@@ -23,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kNotAsked = -1;  // a task without novel compositions
+constexpr double kNotAsked = -1;  // a task without novel compositions, or without wrong answers
 
 std::string stage_folder(const std::string& folder, int stage) {
   return fmt::format("{}/stages/{:02d}", folder, stage);
@@ -71,7 +72,7 @@ void Recorder::evaluate() {
   const size_t seen = all ? parts_.order.size() : static_cast<size_t>(parts_.at.stage);
   std::vector<TaskScore> scores;
   std::vector<AnalysedTask> analysed;
-  std::vector<double> row;
+  std::vector<double> row, outside;
   for (size_t b = 0; b < seen; ++b) {
     const auto& task = parts_.data.stream().tasks()[parts_.order[b]];
     const auto& set = parts_.data.get(parts_.order[b], parts_.config.run.scored_split());
@@ -80,9 +81,10 @@ void Recorder::evaluate() {
     if (known && !known->texts.empty())
       scores.push_back(*known);
     else
-      scores.push_back(score(set, task));
+      scores.push_back(score(set, parts_.order[b]));
     if (known) *known = scores.back();
     row.push_back(scores.back().score);
+    outside.push_back(scores.back().outside);
     if (parts_.team.leads())
       files_->stage(fmt::format("predictions/stage-{:02d}-task-{:02d}.jsonl", parts_.at.stage, b + 1),
                     predictions_text(set, scores.back()));
@@ -93,6 +95,8 @@ void Recorder::evaluate() {
                         &parts_.data.get(parts_.order[b], parts_.config.run.scored_split()), &scores[b]});
   parts_.at.rows.resize(static_cast<size_t>(parts_.at.stage));
   parts_.at.rows.push_back(row);
+  parts_.at.outside.resize(static_cast<size_t>(parts_.at.stage));
+  parts_.at.outside.push_back(outside);
   if (parts_.at.stage > 0) {
     write_stage_analysis(analysed);
     log_skills(analysed);
@@ -108,9 +112,14 @@ void Recorder::evaluate() {
   say_scores();
 }
 
-TaskScore Recorder::score(const SampleSet& set, const StreamTask& task) const {
-  return evaluate_task({parts_.model, *parts_.task, parts_.answering()}, set, task.metric, parts_.config.run.eval_batch,
-                       parts_.team);
+TaskScore Recorder::score(const SampleSet& set, size_t task) const {
+  const auto& metric = parts_.data.stream().tasks()[task].metric;
+  auto out = evaluate_task({parts_.model, *parts_.task, parts_.answering()}, set, metric, parts_.config.run.eval_batch,
+                           parts_.team);
+  if (!parts_.team.leads()) return out;  // who writes it down
+  const double outside = outside_share(out.texts, out.per_sample, parts_.data.answers(task));
+  if (std::isfinite(outside)) out.outside = outside;
+  return out;
 }
 
 void Recorder::write_stage_analysis(const std::vector<AnalysedTask>& analysed) {
@@ -132,7 +141,7 @@ void Recorder::evaluate_novel(size_t position, const StreamTask& task) {
   double result = kNotAsked;
   if (task.novel) {
     const auto& set = parts_.data.get(parts_.order[position], DataSplit::novel);
-    const auto result_of_task = score(set, task);
+    const auto result_of_task = score(set, parts_.order[position]);
     if (parts_.team.leads())
       files_->stage(fmt::format("predictions/novel-stage-{:02d}-task-{:02d}.jsonl", parts_.at.stage, position + 1),
                     predictions_text(set, result_of_task));
@@ -285,6 +294,7 @@ void Recorder::write_results(bool complete) {
   if (!parts_.team.leads()) return;
   const auto tasks = parts_.task_names();
   files_->stage("matrix.csv", matrix_text(tasks, parts_.at.rows, 0, parts_.joint()));
+  files_->stage("answers_outside.csv", matrix_text(tasks, parts_.at.outside, 0, parts_.joint()));
   if (composes(parts_.data.stream()) && !parts_.at.novel.empty())
     files_->stage("matrix_novel.csv", matrix_text(tasks, parts_.at.novel, 1, false));
   if (complete) {

@@ -38,6 +38,7 @@ nlohmann::json RunCheckpoint::state() const {
           {"finish_seconds", at.finish_seconds},
           {"scores", at.rows},
           {"novel", at.novel},
+          {"outside", at.outside},
           {"skills", skills},
           {"slots", parts_.bank.describe()},
           {"log_bytes", mark.bytes},
@@ -186,6 +187,7 @@ void RunCheckpoint::restore(Checkpoint checkpoint, const std::vector<std::string
   at.trained = fields.flag("trained");
   at.rows = fields.number_rows("scores");
   at.novel = fields.number_rows("novel");
+  if (fields.has("outside")) at.outside = fields.number_rows("outside");
   at.train_seconds = fields.number("train_seconds");
   at.eval_seconds = fields.number("eval_seconds");
   at.finish_seconds = fields.number("finish_seconds");

@@ -23,7 +23,7 @@ constexpr const char* kLog = "log.jsonl";
 
 // What the last checkpoint is enough to write again.
 bool is_derived(const std::string& name) {
-  for (const char* known : {"config.yaml", "matrix.csv", "matrix_novel.csv", "metrics.json",
+  for (const char* known : {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "metrics.json",
                             "adapter/adapter_config.json", "adapter/adapter_model.safetensors"})
     if (name == known) return true;
   return false;
@@ -224,7 +224,8 @@ FoundRun examine_run(const std::string& folder, const json& wanted) {
 
 std::vector<std::string> text_files_of_run(const std::string& folder) {
   std::vector<std::string> out;
-  for (const char* name : {"config.yaml", "matrix.csv", "matrix_novel.csv", "metrics.json"}) out.emplace_back(name);
+  for (const char* name : {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "metrics.json"})
+    out.emplace_back(name);
   for (const auto& name : list_folder(folder + "/predictions")) out.push_back("predictions/" + name);
   for (const auto& stage : list_folder(folder + "/stages")) out.push_back("stages/" + stage + "/kept.json");
   out.erase(std::remove_if(out.begin(), out.end(), [&](const auto& name) { return !path_exists(folder + "/" + name); }),

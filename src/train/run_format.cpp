@@ -33,6 +33,7 @@ constexpr KnownFile known_files[] = {
     {"metrics.json", check_metrics},
     {"matrix.csv", check_matrix},
     {"matrix_novel.csv", check_matrix},
+    {"answers_outside.csv", check_matrix},
     {"memory.safetensors", check_memory},
     {"adapter/adapter_config.json", check_adapter_config},
     {"adapter/adapter_model.safetensors", check_adapter},
@@ -136,9 +137,9 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   out.config = resolve_run(parse_yaml_options(yaml_text(stored), folder + " (stored config)"));
   const auto& run = out.config.run;
   if (!run.taxonomy.empty()) use_taxonomy(read_taxonomy(run.taxonomy));
-  out.stream = make_stream(run.stream);
-  out.model = load_backbone(find_model(run.model));
   out.seed = fields.integer("seed");
+  out.stream = make_stream(with_run_seed(run.stream, out.seed));
+  out.model = load_backbone(find_model(run.model));
   out.order_number = fields.integer("order");
   out.order = task_order(out.stream->tasks().size(), out.order_number);
   for (const auto& name : skill_names()) out.names.skills.insert(name);

@@ -27,6 +27,8 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.tasks", stream.tasks, 0, 1000, "only the first so many tasks; 0: all");
   v("stream.groups", stream.groups,
     "where tasks have groups with an order (VQACL): each trained in turn, or all of a task mixed");
+  v("stream.seed", stream.seed, StreamOptions::kRunSeed, 1000000,
+    "which training and test samples are drawn (built-in world); -1: each run's own seed says");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");

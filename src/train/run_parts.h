@@ -31,6 +31,7 @@ struct Position {
   double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
   std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
   std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
+  std::vector<std::vector<double>> outside;                          // TaskScore::outside, for each of `rows`
   std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
   nlohmann::json changes = nlohmann::json::array();                  // of options, when it was resumed
 

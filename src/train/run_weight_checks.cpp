@@ -19,6 +19,7 @@ const json& state_shape() {  // "config" and "kept" are compared with what the r
     "global_step": "number", "stage": "number", "step": "number", "phase": "number", "phase_step": "number",
     "optimizer_steps": "number", "kept_apart": "flag", "trained": "flag", "train_seconds": "number",
     "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
+    "outside": [["number"]],
     "skills": {"<skill>": ["number"]}, "log_bytes": "number", "log_sha256": "hash",
     "method": "text", "seed": "number", "order": "number",
     "changes": [{"option": "text", "before": "number", "after": "number", "stage": "number",

@@ -41,6 +41,13 @@ std::optional<json> fingerprint_of_a_run(const std::string& folder) {
   return std::nullopt;
 }
 
+// The content of a run: what all runs of the folder share, but for samples that its seed draws anew.
+json content_of(const RunOptions& run, json content, int64_t seed) {
+  const auto drawn = with_run_seed(run.stream, seed);
+  if (drawn.seed != run.stream.seed) content["data"] = make_stream(drawn)->fingerprint();
+  return content;
+}
+
 // Another run's folder is never written into. Looks, but writes nothing; returns the options that differ and may.
 std::vector<std::string> check_output_folder(const RunRequest& request, const json& fingerprint) {
   const auto& folder = request.config.run.output_dir;
@@ -58,7 +65,9 @@ std::vector<std::string> check_output_folder(const RunRequest& request, const js
   const auto run = fingerprint_of_a_run(folder);
   check(run.has_value() || problem.empty(), problem, "; choose another output_dir");
   check(run.has_value(), folder, ": is not empty and no run of ours; choose another output_dir");
-  const auto changed = check_same(*run, fingerprint, folder, /*all_options=*/false);
+  auto same_seed = fingerprint;
+  same_seed["content"] = content_of(request.config.run, fingerprint.at("content"), run->value("seed", int64_t(0)));
+  const auto changed = check_same(*run, same_seed, folder, /*all_options=*/false);
   log_warn(cat(problem.empty() ? path + ": is missing" : problem, "; it is written again, from what its runs noted"));
   return changed;
 }
@@ -117,7 +126,7 @@ std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey
   const auto changed = check_output_folder(request, fingerprint);
   std::vector<FoundRun> found;
   for (auto& key : keys) {
-    key.fingerprint = run_fingerprint(request.config, key, content);
+    key.fingerprint = run_fingerprint(request.config, key, content_of(request.config.run, content, key.seed));
     std::optional<FolderLock> lock;
     if (path_exists(key.folder)) lock.emplace(key.folder);
     found.push_back(examine_run(key.folder, key.fingerprint));
@@ -143,6 +152,37 @@ void settle_complete(const RunKey& key) {
   if (checksums.settle()) checksums.save();
 }
 
+// Runs that see the same samples one after the other, so that samples are drawn once and held for one seed at a time.
+std::vector<size_t> order_by_samples(const RunOptions& run, const std::vector<RunKey>& keys) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < keys.size(); ++i) out.push_back(i);
+  const auto seed = [&](size_t i) { return with_run_seed(run.stream, keys[i].seed).seed; };
+  std::stable_sort(out.begin(), out.end(), [&](size_t a, size_t b) { return seed(a) < seed(b); });
+  return out;
+}
+
+// The samples of the run's seed, and what was made of them.
+class DrawnData {
+ public:
+  DrawnData(const Backbone& model, const QuestionAnalyser& analyser, const Team& team)
+      : model_(model), analyser_(analyser), team_(team) {}
+  Data& of(const StreamOptions& options) {
+    if (data_ && options.seed == seed_) return *data_;
+    data_.reset();
+    stream_ = make_stream(options);
+    seed_ = options.seed;
+    return data_.emplace(*stream_, model_, analyser_, team_);
+  }
+
+ private:
+  const Backbone& model_;
+  const QuestionAnalyser& analyser_;
+  const Team& team_;
+  int64_t seed_ = 0;
+  std::unique_ptr<Stream> stream_;
+  std::optional<Data> data_;
+};
+
 }  // namespace
 
 std::string find_model(const std::string& name) {
@@ -160,7 +200,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
   model->to(device);
   model->configure(config.run.backbone_options());
-  const auto stream = make_stream(config.run.stream);
+  const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
   if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));
   use_lexicon(config.run.lexicon);
   const auto skill = config.options.asr.skill;
@@ -187,12 +227,12 @@ std::vector<std::string> run_all(const RunRequest& request) {
   }
 
   const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);
-  Data data(*stream, *model, *analyser, team);
+  DrawnData data(*model, *analyser, team);
   std::vector<std::string> folders;
+  for (const auto& key : keys) folders.push_back(key.folder);
   bool announced = false;
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (const size_t i : order_by_samples(config.run, keys)) {
     const auto& key = keys[i];
-    folders.push_back(key.folder);
     std::optional<FolderLock> lock;
     if (team.leads()) {
       make_folders(key.folder);
@@ -206,7 +246,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
     std::string problem;
     if (team.leads() && !read_fingerprint(key.folder + "/fingerprint.json", problem))
       write_file_atomically(key.folder + "/fingerprint.json", fingerprint_text(key.fingerprint));
-    Trainer trainer(config, key, *model, data, team);
+    Trainer trainer(config, key, *model, data.of(with_run_seed(config.run.stream, key.seed)), team);
     trainer.run(request.resume, [&] {
       if (!request.announce || announced || !team.leads()) return;
       announced = true;

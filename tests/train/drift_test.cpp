@@ -85,6 +85,7 @@ TEST(Drift, EveryStageMethodAndSeedMeasuresTheSameSamples) {
   write_small_model(folder / "model");
   auto list = small_run(folder / "model", folder / "out", "[vanilla,er]");
   list.push_back({"seeds", "[0,5]", "test"});
+  list.push_back({"stream.seed", "0", "test"});
   const auto runs = run_small(list);
   ASSERT_EQ(runs.size(), 4u);
   const auto measured = [](const std::string& run, int stage, const char* what) {

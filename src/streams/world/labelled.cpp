@@ -23,9 +23,11 @@ LabelledQuestion labelled(const Question& question) {
 std::vector<LabelledQuestion> labelled_questions(Split split, int64_t per_task) {
   std::vector<LabelledQuestion> out;
   const auto add = [&](const Sample& s) { out.push_back(labelled(s.question)); };
-  for (const auto& stream : streams())
+  for (const auto& stream : streams()) {
+    if (stream.tasks[0].cue) continue;
     for (size_t task = 0; task < stream.tasks.size(); ++task)
       for (int64_t i = 0; i < per_task; ++i) add(sample(stream, task, split, static_cast<uint64_t>(i)));
+  }
   if (split == Split::train)
     for (int64_t i = 0; i < 10 * per_task; ++i) add(pretraining_sample(static_cast<uint64_t>(i)));
   return out;

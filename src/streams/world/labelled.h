@@ -8,7 +8,8 @@
 
 namespace asr::world {
 
-// `per_task` questions of every task of every stream in this split and, for the training split, ten times as many of
+// `per_task` questions of every task of every stream in this split (but for streams made of cues, whose questions are
+// those of others with a word added) and, for the training split, ten times as many of
 // the pretraining mixture. Distinct splits share no scene, but short questions recur.
 std::vector<LabelledQuestion> labelled_questions(Split split, int64_t per_task);
 

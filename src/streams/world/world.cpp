@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "streams/world/cue_streams.h"
 
 namespace asr::world {
 namespace {
@@ -79,15 +80,37 @@ bool allowed_concept(const Task& task, Shape shape, bool novel) {
   return (concept_group(shape) == task.held_group) == novel;
 }
 
+// Before any scene is drawn, so that shares do not depend on how rarely a question can be asked.
+void choose_cue(const Task& task, Split split, Random& random, Sample& out) {
+  out.cue = *task.cue;
+  out.type = Type::color;
+  if (!task.backgrounds.empty()) out.domain = random.pick(task.backgrounds);
+  if (task.others.empty() || !random.chance(split == Split::train ? kStrangers : kCombined)) return;
+  if (split == Split::train) {
+    out.cue = random.pick(task.others);
+    return;
+  }
+  std::vector<Cue> fitting;
+  for (const auto& other : task.others)
+    if (can_combine(*task.cue, other)) fitting.push_back(other);
+  out.cue = combined(*task.cue, random.pick(fitting));
+}
+
+std::optional<Question> asked(const Task& task, const Sample& drawn, Random& random) {
+  if (task.cue) return ask_cued(drawn.cue, task.phrasing, drawn.scene, random);
+  return task.format ? instruct(*task.format, drawn.scene, random) : ask(drawn.type, drawn.scene, random);
+}
+
 Sample draw(const Task& task, Split split, bool novel, Random& random) {
   constexpr int kTries = 200000;
   Sample out;
   out.domain = task.domain;
+  if (task.cue) choose_cue(task, split, random, out);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     if (!task.types.empty()) out.type = random.pick(task.types);
     out.scene = random_scene(random, needed_shape(task, out.type, random));
     if (split_of(out.scene) != split) continue;
-    auto question = task.format ? instruct(*task.format, out.scene, random) : ask(out.type, out.scene, random);
+    auto question = asked(task, out, random);
     if (!question || !allowed_concept(task, question->concept_shape, novel)) continue;
     if (task.long_tailed && split == Split::train && !kept_by_long_tail(*question, random)) continue;
     out.question = std::move(*question);
@@ -96,21 +119,29 @@ Sample draw(const Task& task, Split split, bool novel, Random& random) {
   fail("task '", task.name, "' has no ", novel ? "novel " : "", "samples in split ", name_of(split));
 }
 
+std::vector<Stream> plain_streams() {
+  return {{"world-10", "ten question types, one a stage", one_task_a_type([](Task&, int) {})},
+          // Activity and reading have one concept each, so nothing can be held out of them.
+          {"world-sc", "skill x concept: each stage holds one concept group out, for novel compositions",
+           one_task_a_type([](Task& task, int i) {
+             if (task.types[0] != Type::activity && task.types[0] != Type::reading)
+               task.held_group = i % kConceptGroups;
+           })},
+          {"world-lt", "ten question types, long-tailed in concepts and answers",
+           one_task_a_type([](Task& task, int) { task.long_tailed = true; })},
+          {"world-cit", "eight instruction tasks with their own formats and metrics", instruction_tasks(0, 8)},
+          {"world-ucit", "six instruction tasks in formats the base never saw", instruction_tasks(8, kFormats)},
+          {"world-domain", "all question types in each of six visual domains", domain_tasks()}};
+}
+
 }  // namespace
 
 const std::vector<Stream>& streams() {
-  static const std::vector<Stream> list = {
-      {"world-10", "ten question types, one a stage", one_task_a_type([](Task&, int) {})},
-      // Activity and reading have one concept each, so nothing can be held out of them.
-      {"world-sc", "skill x concept: each stage holds one concept group out, for novel compositions",
-       one_task_a_type([](Task& task, int i) {
-         if (task.types[0] != Type::activity && task.types[0] != Type::reading) task.held_group = i % kConceptGroups;
-       })},
-      {"world-lt", "ten question types, long-tailed in concepts and answers",
-       one_task_a_type([](Task& task, int) { task.long_tailed = true; })},
-      {"world-cit", "eight instruction tasks with their own formats and metrics", instruction_tasks(0, 8)},
-      {"world-ucit", "six instruction tasks in formats the base never saw", instruction_tasks(8, kFormats)},
-      {"world-domain", "all question types in each of six visual domains", domain_tasks()}};
+  static const std::vector<Stream> list = [] {
+    auto out = plain_streams();
+    for (auto& stream : cue_streams()) out.push_back(std::move(stream));
+    return out;
+  }();
   return list;
 }
 
@@ -124,12 +155,24 @@ const Stream& stream(const std::string& name) {
 }
 
 Sample sample(const Stream& stream, size_t task, Split split, uint64_t index, bool novel) {
+  return sample(stream, task, {split, index, novel, 0});
+}
+
+Sample sample(const Stream& stream, size_t task, const SampleKey& key) {
   check(task < stream.tasks.size(), "stream ", stream.name, " has ", stream.tasks.size(), " tasks; there is no task ",
         task);
   const Task& spec = stream.tasks[task];
-  check(!novel || spec.held_group >= 0, "task '", spec.name, "' of ", stream.name, " holds no concept group out");
-  Random random({kWorldVersion, text_key(stream.name), task, static_cast<uint64_t>(split), index, novel ? 1u : 0u});
-  return draw(spec, split, novel, random);
+  check(!key.novel || spec.held_group >= 0, "task '", spec.name, "' of ", stream.name, " holds no concept group out");
+  const uint64_t name = text_key(stream.name), split = static_cast<uint64_t>(key.split), novel = key.novel ? 1u : 0u;
+  Random random = key.seed == 0 ? Random({kWorldVersion, name, task, split, key.index, novel})
+                                : Random({kWorldVersion, name, task, split, key.index, novel, key.seed});
+  return draw(spec, key.split, key.novel, random);
+}
+
+Image picture_of(const Sample& sample, int size) {
+  auto image = render(sample.scene, sample.domain, size);
+  if (sample.cue.hue) apply_hue(*sample.cue.hue, image);
+  return image;
 }
 
 Sample pretraining_sample(uint64_t index) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "streams/world/cues.h"
 #include "streams/world/questions.h"
 #include "streams/world/render.h"
 
@@ -13,11 +14,20 @@ namespace asr::world {
 
 inline constexpr uint64_t kWorldVersion = 2;  // a change of scenes, questions or drawing that alters samples raises it
 inline constexpr int kSkillsVersion = 2;      // a change of the questions' true skills alone raises this one
+inline constexpr int kCuesVersion = 1;        // a change of cues that alters samples of the streams made of them
+
+inline constexpr double kStrangers = 0.3, kCombined = 0.2;
 
 struct Task {
   std::string name;
   std::vector<Type> types;       // asked in equal shares; empty for an instruction task
   std::optional<Format> format;  // of an instruction task
+  std::optional<Cue> cue;        // of a task that contradicts others
+  Phrasing phrasing = Phrasing::fixed;
+  std::vector<Domain> backgrounds;  // of a task with a cue: each sample has one of them; empty: `domain`
+  // Of a blurred stage: cues of the others, which kStrangers of its training rows have instead of its own, and which
+  // kCombined of its other rows have beside it.
+  std::vector<Cue> others;
   Domain domain = Domain::hard;
   int held_group = -1;       // concept group kept out of training and standard validation, or -1
   bool long_tailed = false;  // training concepts and answers follow a power law
@@ -29,7 +39,7 @@ struct Stream {
   std::vector<Task> tasks;
 };
 
-// world-10, world-sc, world-lt, world-cit, world-ucit, world-domain; an unknown name is an error with the nearest.
+// An unknown name is an error with the nearest.
 const std::vector<Stream>& streams();
 const Stream& stream(const std::string& name);
 
@@ -38,10 +48,20 @@ struct Sample {
   Question question;
   Type type = Type::other;  // of the question, where the task has types
   Domain domain = Domain::plain;
+  Cue cue;  // what it was asked under; of most streams none
 };
 
-// `novel` asks for the held concept group alone: compositions of skill and concept that training never shows.
+// Which of all samples is meant. `novel` asks for the held concept group alone: compositions of skill and concept that
+// training never shows. Another `seed` draws other scenes and questions of the same kinds, in the same splits.
+struct SampleKey {
+  Split split = Split::train;
+  uint64_t index = 0;
+  bool novel = false;
+  uint64_t seed = 0;
+};
+Sample sample(const Stream& stream, size_t task, const SampleKey& key);
 Sample sample(const Stream& stream, size_t task, Split split, uint64_t index, bool novel = false);
+Image picture_of(const Sample& sample, int size);
 
 // The mixture that base models are trained on: three quarters questions of all types, one quarter the eight formats of
 // world-cit; half in the plain domain, half in the varied one; train split.
