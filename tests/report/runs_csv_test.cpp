@@ -38,6 +38,40 @@ class RunsCsv : public testing::Test {
   std::string table = folder / "runs.csv";
 };
 
+TEST_F(RunsCsv, AnswersOutsideAreAColumnWhereARunHasThem) {
+  FabricatedRun run;
+  write_run(folder / "out", run);
+  EXPECT_EQ(compare_runs(load_runs({folder / "out"}), {}).metrics.back(), "MFT");
+  std::string text = "stage";
+  for (const auto& task : run.tasks) text += "," + task;
+  std::string last = "\n" + std::to_string(run.tasks.size()) + ",10,40";  // and no wrong answer in the others
+  for (size_t b = 2; b < run.tasks.size(); ++b) last += ",";
+  write_text(folder / "out/" + run.label + "/answers_outside.csv", text + last + "\n");
+  const auto folders = load_runs({folder / "out"}), rows = round_trip();
+  EXPECT_DOUBLE_EQ(folders.runs[0].score("outside"), 25);
+  EXPECT_DOUBLE_EQ(rows.runs[0].score("outside"), 25);
+  EXPECT_EQ(compare_runs(rows, {}).metrics.back(), "outside");
+  EXPECT_CONTAINS(text_tables(compare_runs(rows, {})), "outside: percent of the wrong answers");
+  write_text(folder / "out/" + run.label + "/answers_outside.csv", text + "\n1,140\n");
+  EXPECT_CONTAINS(error_of([&] { load_runs({folder / "out"}); }), "has not one cell for each of");
+}
+
+TEST_F(RunsCsv, SettingsAreTheSameForSamplesOfAnotherSeed) {
+  FabricatedRun run;
+  for (const int64_t seed : {0, 4}) {
+    run.seed = seed;
+    const auto place = write_run(folder / "out", run);
+    const auto data = std::string("world-hue:v2") + (seed > 0 ? ":seed 4" : "");
+    write_text(
+        place + "/fingerprint.json",
+        nlohmann::json{{"format", 2}, {"seed", seed}, {"config", {{"a", 1}}}, {"content", {{"data", data}}}}.dump());
+  }
+  const auto set = load_runs({folder / "out"});
+  ASSERT_EQ(set.runs.size(), 2u);
+  EXPECT_FALSE(set.runs[0].settings.empty());
+  EXPECT_EQ(set.runs[0].settings, set.runs[1].settings);
+}
+
 TEST_F(RunsCsv, TablesComeOutAsFromTheFolders) {
   FabricatedRun run;
   run.tasks = {"count", "yes, no", "=say \"it\" "};
