@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Many runs side by side: each line of LIST holds the arguments of one `asr run`, each process has one thread.
 
-usage: tools/run_many.py LIST [--jobs N | --gpu-jobs G --cpu-jobs C] [--seconds S] [--program FILE] [--state DIR]
+usage: tools/run_many.py LIST [--jobs N | --gpu-jobs G --cpu-jobs C] [--mps] [--seconds S]
+       [--program FILE] [--state DIR]
 
 What is done stays done: a finished line is skipped, a begun one goes on with --resume. LIST may grow. Ctrl-C, SIGTERM
 and --seconds stop the runs at a checkpoint. Exit status: 0 all done, 1 some failed, 2 bad input, 3 stopped before the
@@ -12,9 +13,11 @@ import hashlib
 import os
 import queue
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -92,9 +95,30 @@ def read_list(path, state):
     return lines
 
 
+class SharedGpu:
+    """NVIDIA's MPS daemon while it lives: kernels of several processes run beside each other, not in turns."""
+
+    def __init__(self, wanted):
+        self.control, self.environment = shutil.which("nvidia-cuda-mps-control"), dict(os.environ)
+        if not wanted:
+            self.control = None
+            return
+        if not self.control:
+            fail("--mps: nvidia-cuda-mps-control is not installed; leave --mps away")
+        folder = tempfile.mkdtemp(prefix="mps-")  # short: sockets have short names
+        self.environment.update(CUDA_MPS_PIPE_DIRECTORY=folder, CUDA_MPS_LOG_DIRECTORY=folder)
+        started = subprocess.run([self.control, "-d"], env=self.environment, capture_output=True, text=True)
+        if started.returncode != 0:
+            fail("--mps: the daemon does not start: " + (started.stderr or started.stdout).strip()[:300])
+
+    def end(self):
+        if self.control:
+            subprocess.run([self.control], input="quit\n", text=True, env=self.environment, capture_output=True)
+
+
 class Pool:
-    def __init__(self, program, lines):
-        self.program, self.todo = program, queue.SimpleQueue()
+    def __init__(self, program, lines, environment):
+        self.program, self.environment, self.todo = program, environment, queue.SimpleQueue()
         self.count, self.ended, self.failed, self.stopped = len(lines), 0, [], False
         self.lock, self.children = threading.Lock(), set()
         self.begin = time.time()
@@ -119,7 +143,7 @@ class Pool:
             # A run ends on the device on which it began: the last bits differ between them.
             words += ["--set", "device=" + (earlier if begun and earlier != "-" else device)]
             device = words[-1][len("device="):]
-        environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        environment = dict(self.environment, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
         start = time.time()
         line.write("begun", device)
         os.makedirs(os.path.dirname(os.path.abspath(line.output)), exist_ok=True)
@@ -166,6 +190,7 @@ def parsed():
     usage.add_argument("--jobs", type=int, help="runs at a time, on the device that their lines name (default: a CPU each)")
     usage.add_argument("--gpu-jobs", type=int, default=0, help="runs at a time with device=cuda")
     usage.add_argument("--cpu-jobs", type=int, default=0, help="runs at a time with device=cpu, from the same list")
+    usage.add_argument("--mps", action="store_true", help="share the GPU by NVIDIA's MPS daemon")
     usage.add_argument("--seconds", type=float, default=0, help="stop at checkpoints after this long; 0: never")
     usage.add_argument("--program", default=os.environ.get("ASR", "build/asr"), help="default: $ASR or build/asr")
     usage.add_argument("--state", help="folder of logs and notes (default: LIST.state)")
@@ -188,7 +213,8 @@ def main():
         print(f"{len(lines) - len(todo)} of {len(lines)} are done already", flush=True)
     jobs = given.jobs if given.jobs is not None else len(os.sched_getaffinity(0))
     devices = ["cuda"] * given.gpu_jobs + ["cpu"] * given.cpu_jobs or ["-"] * jobs
-    pool = Pool(given.program, todo)
+    gpu = SharedGpu(given.mps)
+    pool = Pool(given.program, todo, gpu.environment)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: pool.stop())
     workers = [threading.Thread(target=pool.work, args=(device,)) for device in devices]
@@ -198,6 +224,7 @@ def main():
         time.sleep(0.05)
         if given.seconds and not pool.stopped and time.time() - pool.begin > given.seconds:
             pool.stop()
+    gpu.end()
     for line in pool.failed:
         print(f"FAILED line {line.number} {line.output}: {line.last_words()} (all of it: {line.log})")
     left = pool.count - pool.ended

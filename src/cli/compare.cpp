@@ -3,11 +3,14 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
+#include "base/atomic_file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "report/protocol.h"
 #include "report/runs_csv.h"
 #include "report/tables.h"
 
@@ -16,7 +19,7 @@ namespace {
 
 struct CompareArguments {
   std::vector<std::string> runs;
-  std::string format = "text", against, metrics, csv;
+  std::string format = "text", against, metrics, csv, protocol;
 };
 
 std::string rendered(const Comparison& comparison, const std::string& format) {
@@ -32,11 +35,26 @@ void write_runs(const std::string& path, const RunSet& set) {
   log_info("written: ", path, ", ", merge.rows, " runs (", merge.added, " new, ", merge.replaced, " replaced)");
 }
 
+// A folder knows all its options; which of them is the strength of its row only the protocol says.
+void name_strengths(RunSet& set, const Protocol& protocol) {
+  for (auto& run : set.runs) {
+    const auto* row = protocol.row(run.label);
+    if (row && run.strength.empty() && !run.option(row->strength).empty())
+      run.strength = row->strength + "=" + run.option(row->strength);
+  }
+}
+
 void compare(const CompareArguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
   if (!arguments.metrics.empty()) options.metrics = parse_metric_list(arguments.metrics);
-  const auto set = load_runs(arguments.runs);
+  std::optional<Protocol> protocol;
+  if (!arguments.protocol.empty()) {
+    protocol = parse_protocol(read_file(arguments.protocol, 1 << 20), arguments.protocol);
+    options.protocol = &*protocol;
+  }
+  auto set = load_runs(arguments.runs);
+  if (protocol) name_strengths(set, *protocol);
   const auto comparison = compare_runs(set, options);
   if (!arguments.csv.empty()) write_runs(arguments.csv, set);
   if (common.json)
@@ -73,6 +91,10 @@ void add_compare_command(CLI::App& app, Common& common) {
                    "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT, and AP_novel,AF_novel where there are any)")
       ->type_name("LIST");
   command->add_option("--csv", arguments->csv, "table of runs to which these are added, e.g. results/world-10.csv")
+      ->type_name("FILE");
+  command
+      ->add_option("--protocol", arguments->protocol,
+                   "tests the contrasts of this file (Student's t, Holm) and shows what was chosen for each row")
       ->type_name("FILE");
   command->callback([arguments, &common] { compare(*arguments, common); });
 }

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "io/task_names.h"
+#include "report/braking.h"
 #include "report/figure_files.h"
 
 namespace asr {
@@ -23,6 +25,10 @@ size_t write_figures(const std::string& folder, const Comparison& comparison) {
   make_folders(folder);
   const auto files = figure_files(comparison);
   for (const auto& file : files) write_file_atomically(folder + "/" + file.name, file.svg);
+  for (const auto& table : comparison.tables)
+    if (!table.means && is_search(table))
+      write_file_atomically(cat(folder, "/braking-", folder_part(table.stream + "-" + table.backbone), ".csv"),
+                            braking_csv(table, table.baseline));
   return files.size();
 }
 
@@ -59,7 +65,9 @@ void add_report_command(CLI::App& app, Common& common) {
       ->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")
       ->type_name("FILE");
-  command->add_option("--figures", arguments->figures, "folder for the page's drawings, each an SVG file")
+  command
+      ->add_option("--figures", arguments->figures,
+                   "folder for the page's drawings, each an SVG file, and for the points of searches as CSV")
       ->type_name("DIR");
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
       ->type_name("LABEL");

@@ -74,6 +74,7 @@ void run(const RunArguments& arguments, const Common& common) {
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) assignments.push_back(std::move(a));
   for (const auto& text : arguments.sets) assignments.push_back(parse_assignment(text, "--set"));
+  end_with_launcher();  // where a plan started it
   RunRequest request{resolve_run(assignments), arguments.resume, version_info()["version"].get<std::string>()};
   Together together;
   if (arguments.processes > 1 && !(together.place && together.place->started_by_us)) {

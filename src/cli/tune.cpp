@@ -1,5 +1,5 @@
 // asr tune CONFIG.yaml... --grid key=[...]: a run for every point of a grid, scored on the split `tune`, which nothing
-// else reports; the best point becomes a configuration file.
+// else reports; the best point becomes a configuration file. With --protocol, rows of methods that are searched alike.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/tune_protocol.h"
 #include "cli/version.h"
 #include "report/run.h"
 #include "train/runner.h"
@@ -24,8 +25,10 @@ using nlohmann::json;
 
 struct TuneArguments {
   std::vector<std::string> configs, sets, grids;
-  std::string metric = "AP", out;
-  bool resume = false;
+  std::string metric = "AP", out, protocol;
+  std::vector<std::string> rows;
+  int64_t jobs = 1;
+  bool resume = false, list_only = false;
 };
 
 struct Axis {
@@ -206,7 +209,16 @@ void train_points(std::vector<Point>& points, const std::string& metric, bool lo
   }
 }
 
-void run(const TuneArguments& arguments, const Common& common) {
+void tune(const TuneArguments& arguments, const Common& common) {
+  check(arguments.protocol.empty() != arguments.grids.empty(), "tune: give --grid KEY=[...] or --protocol FILE, not ",
+        arguments.protocol.empty() ? "neither" : "both");
+  if (!arguments.protocol.empty())
+    return tune_by_protocol({{arguments.configs, arguments.sets, arguments.jobs, arguments.resume, arguments.list_only},
+                             arguments.protocol,
+                             arguments.rows},
+                            common);
+  check(arguments.rows.empty() && arguments.jobs == 1 && !arguments.list_only,
+        "tune: --rows, --jobs and --list-only go with --protocol; a --grid is run point by point");
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) base.push_back(std::move(a));
@@ -248,7 +260,6 @@ void add_tune_command(CLI::App& app, Common& common) {
   auto a = std::make_shared<TuneArguments>();
   command->add_option("CONFIG", a->configs, "YAML files of options, as for 'asr run'")->required();
   command->add_option("--grid", a->grids, "values to try, e.g. --grid ewc.lambda=[100,1000]; several make a product")
-      ->required()
       ->type_name("KEY=[...]")
       ->expected(1)
       ->take_all();
@@ -257,12 +268,25 @@ void add_tune_command(CLI::App& app, Common& common) {
       ->capture_default_str()
       ->check(CLI::IsMember({"AP", "AF", "Last", "Avg", "BWT", "MFT"}));
   command->add_option("-o,--out", a->out, "file for the chosen values (default: output_dir/tuned.yaml)");
+  command
+      ->add_option("--protocol", a->protocol,
+                   "search, choose and test every row of this file alike, e.g. configs/protocol.yaml")
+      ->type_name("FILE");
+  command->add_option("--rows", a->rows, "only these rows of the protocol")->delimiter(',')->type_name("LIST");
+  command->add_option("--jobs", a->jobs, "runs of the protocol at a time, the threads divided among them")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--list-only", a->list_only,
+                    "print the missing runs of the protocol's next step as lines for tools/run_many.py, run nothing");
   command->add_flag("--resume", a->resume, "keep complete points, go on with the others; the grid may have grown");
   command->footer(
       "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C leaves a\n"
-      "checkpoint, and --resume goes on. Exit status: 0 if a value was chosen, 2 for a bad grid or configuration\n"
+      "checkpoint, and --resume goes on. With --protocol every run is in output_dir/SPLIT/LABEL/POINT/seed-N, all of\n"
+      "them in output_dir/runs.csv, what was searched and chosen in output_dir/chosen.csv (docs/protocol.md). Exit "
+      "status: 0 if a value was chosen, 2 for a bad grid or configuration\n"
       "(found before any training), 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
-  command->callback([a, &common] { run(*a, common); });
+  command->callback([a, &common] { tune(*a, common); });
 }
 
 }  // namespace asr

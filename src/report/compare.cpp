@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "report/braking.h"
 #include "report/novel_means.h"
 #include "report/sample_difference.h"
 
@@ -81,8 +82,11 @@ std::vector<std::pair<const Run*, const Run*>> pairs_of(const Group& group, cons
   return out;
 }
 
-Difference make_difference(const Group& group, const Group& baseline, const std::vector<std::string>& metrics,
+// With a protocol, Student's t over seeds; else resampled pairs, or samples where there are fewer than three pairs.
+Difference make_difference(const Group& group, const Group& baseline, const CompareOptions& options,
                            ComparisonTable& table) {
+  const auto& metrics = options.metrics;
+  const bool by_student = options.protocol != nullptr;
   const auto pairs = pairs_of(group, baseline);
   Difference out;
   out.label = group.label;
@@ -94,7 +98,11 @@ Difference make_difference(const Group& group, const Group& baseline, const std:
       values.push_back(score_shown(*run, metrics[m]) - score_shown(*base, metrics[m]));
     const Spread spread = spread_of(values);
     out.mean.push_back(spread.mean);
-    if (pairs.size() >= 3 && spread.n == out.pairs) {
+    if (by_student) {
+      out.intervals[m] = paired_t(values).interval;
+      out.over = IntervalOver::student;
+      if (metrics[m] == "AP") out.words = in_words(spread.mean, out.intervals[m].excludes_zero());
+    } else if (pairs.size() >= 3 && spread.n == out.pairs) {
       out.intervals[m] = spread.interval;
       out.over = IntervalOver::pairs;
     }
@@ -103,7 +111,7 @@ Difference make_difference(const Group& group, const Group& baseline, const std:
     table.notes.push_back(
         cat("'", group.label, "' shares no seed and order with '", baseline.label, "': no difference is given"));
   const auto ap = std::find(metrics.begin(), metrics.end(), "AP");
-  if (pairs.empty() || pairs.size() >= 3 || ap == metrics.end() || table.means) return out;
+  if (pairs.empty() || pairs.size() >= 3 || ap == metrics.end() || table.means || by_student) return out;
   const auto samples = sample_difference(pairs);
   if (!samples.note.empty()) table.notes.push_back(cat("'", group.label, "': ", samples.note));
   if (samples.interval.known()) {
@@ -120,7 +128,7 @@ const Group* find_group(const ComparisonTable& table, const std::string& label) 
 }
 
 void add_differences(ComparisonTable& table, const CompareOptions& options) {
-  const std::string wanted = options.against.empty() ? "vanilla" : options.against;
+  const auto& wanted = table.baseline;
   const Group* baseline = find_group(table, wanted);
   if (!baseline || baseline->unfinished) {
     if (!options.against.empty())
@@ -130,7 +138,7 @@ void add_differences(ComparisonTable& table, const CompareOptions& options) {
   table.against = wanted;
   for (const auto& group : table.groups)
     if (!group.zero_shot && !group.unfinished && group.label != wanted)
-      table.differences.push_back(make_difference(group, *baseline, options.metrics, table));
+      table.differences.push_back(make_difference(group, *baseline, options, table));
 }
 
 ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOptions& options) {
@@ -138,6 +146,9 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
   table.stream = runs[0]->stream;
   table.backbone = runs[0]->backbone;
   table.held_out = runs[0]->held_out;
+  table.split = runs[0]->scored_split();
+  table.head = runs[0]->answer_head();
+  table.baseline = options.against.empty() ? "vanilla" : options.against;
   table.means = runs[0]->folder.empty();
   if (!table.means) check_tasks(runs);
   std::map<std::string, std::vector<const Run*>> labels;
@@ -145,8 +156,9 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
   const auto zero_shot = zero_shot_group(runs, options.metrics);
   const auto known = [](const Spread& spread) { return spread.n > 0; };
   if (std::any_of(zero_shot.scores.begin(), zero_shot.scores.end(), known)) table.groups.push_back(zero_shot);
-  const std::string first = options.against.empty() ? "vanilla" : options.against;
-  const auto rank = [&](const std::string& label) { return label == first ? 0 : labels[label][0]->joint() ? 2 : 1; };
+  const auto rank = [&](const std::string& label) {
+    return label == table.baseline ? 0 : labels[label][0]->joint() ? 2 : 1;
+  };
   for (int wanted = 0; wanted < 3; ++wanted)
     for (const auto& [label, members] : labels)
       if (rank(label) == wanted) table.groups.push_back(make_group(members, options.metrics, table));
@@ -158,8 +170,31 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
 
 std::string table_title(const ComparisonTable& table) {
   const std::string group = table.held_out.empty() ? "" : cat(", ", table.held_out, " held out");
-  return cat(table.stream, table.means ? cat(", ", table.held_out) : group, ", ", table.backbone);
+  return cat(table.stream, table.means ? cat(", ", table.held_out) : group, ", ", table.backbone,
+             table.head == "generate" ? "" : cat(", head ", table.head),
+             table.split == "val" ? "" : cat(", split ", table.split));
 }
+
+namespace {
+
+// The tables of the search say how each row lies against the baseline's curve over rates, and step aside.
+void apply_protocol(Comparison& comparison, const Protocol& protocol) {
+  comparison.by_protocol = true;
+  std::vector<ComparisonTable> reported;
+  for (auto& table : comparison.tables)
+    (table.split == "tune" ? comparison.searches : reported).push_back(std::move(table));
+  comparison.tables = std::move(reported);
+  check(!comparison.tables.empty(),
+        "every run was scored on the split tune, which is never reported; add runs of test");
+  for (auto& table : comparison.tables)
+    for (const auto& search : comparison.searches)
+      if (search.stream == table.stream && search.backbone == table.backbone && search.head == table.head)
+        for (const auto& row : brake_rows(search, table.baseline))
+          table.places[row.point.label] = row.words(table.baseline);
+  comparison.contrasts = contrast_results(comparison.tables, protocol);
+}
+
+}  // namespace
 
 Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
   CompareOptions options = asked;
@@ -170,11 +205,14 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
     if (std::any_of(set.runs.begin(), set.runs.end(), [](const Run& run) { return std::isfinite(run.outside); }))
       options.metrics.emplace_back("outside");
   }
-  Comparison out{options.metrics, {}, set.skipped, set.notes, {}};
-  std::map<std::tuple<std::string, std::string, std::string>, std::vector<const Run*>> tables;
+  Comparison out;
+  out.metrics = options.metrics;
+  out.skipped = set.skipped;
+  out.notes = set.notes;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::vector<const Run*>> tables;
   std::vector<std::string> labels;
   for (const auto& run : set.runs) {
-    tables[{run.stream, run.backbone, run.held_out}].push_back(&run);
+    tables[{run.stream, run.backbone, run.held_out, run.answer_head(), run.scored_split()}].push_back(&run);
     if (run.complete) labels.push_back(run.label);
   }
   check(options.against.empty() || std::count(labels.begin(), labels.end(), options.against) > 0, "--against ",
@@ -191,6 +229,7 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
     table.notes.insert(table.notes.begin(), means.notes.begin(), means.notes.end());
     out.tables.push_back(std::move(table));
   }
+  if (options.protocol) apply_protocol(out, *options.protocol);
   return out;
 }
 

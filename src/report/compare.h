@@ -2,18 +2,21 @@
 // against a baseline. Nothing here hides a number; what a figure does not cover is said in a note.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "report/contrasts.h"
 #include "report/intervals.h"
 #include "report/run.h"
 
 namespace asr {
 
 struct CompareOptions {
-  std::vector<std::string> metrics;  // empty: AP, AF, Avg, BWT, MFT; AP_novel and AF_novel where a run has them
-  std::string against;               // label of the baseline; empty: vanilla where present
+  std::vector<std::string> metrics;    // empty: AP, AF, Avg, BWT, MFT; AP_novel and AF_novel where a run has them
+  std::string against;                 // label of the baseline; empty: vanilla where present
+  const Protocol* protocol = nullptr;  // its contrasts are tested and everything else is exploratory; null: none
 };
 
 // All runs of one label on one stream and backbone; also the line "zero-shot", which has no runs of its own.
@@ -24,7 +27,7 @@ struct Group {
   std::vector<Spread> scores;    // one a metric
 };
 
-enum class IntervalOver { nothing, pairs, samples };
+enum class IntervalOver { nothing, pairs, samples, student };
 
 // A label minus the baseline, over the complete runs that share seed and order.
 struct Difference {
@@ -33,15 +36,20 @@ struct Difference {
   IntervalOver over = IntervalOver::nothing;
   std::vector<double> mean;         // one a metric
   std::vector<Interval> intervals;  // over samples: AP alone
+  std::string words;                // of AP: better, worse, no difference seen; with a protocol alone
 };
 
-// One stream, held-out group and backbone; or means over such tables, whose runs have no files of their own.
+// One stream, held-out group, backbone, head and split; or means over such tables, whose runs have no files of their
+// own.
 struct ComparisonTable {
   std::string stream, backbone;
-  std::string held_out;  // concept group that training left out; "mean over ..."; empty: none
+  std::string split, head;  // heads and splits are never mixed
+  std::string held_out;     // concept group that training left out; "mean over ..."; empty: none
   bool means = false;
-  std::vector<Group> groups;  // zero-shot, the baseline, the others by name, joint
-  std::string against;        // empty: no differences
+  std::vector<Group> groups;                  // zero-shot, the baseline, the others by name, joint
+  std::string baseline;                       // the label that others are compared with, whether it is here or not
+  std::string against;                        // the same where it is here; empty: no differences
+  std::map<std::string, std::string> places;  // of a label, against the baseline's curve over rates
   std::vector<Difference> differences;
   std::vector<std::string> notes;
 };
@@ -49,6 +57,9 @@ struct ComparisonTable {
 struct Comparison {
   std::vector<std::string> metrics;
   std::vector<ComparisonTable> tables;
+  std::vector<ComparisonTable> searches;  // on the split tune, with a protocol alone
+  std::vector<ContrastResult> contrasts;  // of the protocol
+  bool by_protocol = false;
   std::vector<std::string> skipped, notes;
   std::vector<std::shared_ptr<const Run>> mean_runs;  // those of the tables of means
 };

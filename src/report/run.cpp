@@ -63,8 +63,12 @@ void read_metrics(const JsonFields& fields, Run& run) {
   check(!run.label.empty(), fields.where(), ": 'label' is empty");
   check(!run.tasks.empty(), fields.where(), ": 'tasks' is empty");
   const auto cost = fields.object("cost");
-  run.cost = {cost.number_or_nan("step_ms"), cost.number_or_nan("train_seconds"), cost.number_or_nan("eval_seconds"),
-              cost.number_or_nan("stored_bytes"), cost.number_or_nan("adapter_parameters")};
+  run.cost = {cost.number_or_nan("step_ms"),
+              cost.number_or_nan("train_seconds"),
+              cost.number_or_nan("eval_seconds"),
+              cost.number_or_nan("stored_bytes"),
+              cost.number_or_nan("adapter_parameters"),
+              cost.has("passes") ? cost.number_or_nan("passes") : kUnknown};
   read_skills(fields.list("skills"), fields.where(), run);
 }
 
@@ -122,6 +126,15 @@ void compare_scores(const json& metrics, const Run& run, std::vector<std::string
                         "); the scores shown are those of the matrix"));
 }
 
+void flatten_options(const json& values, const std::string& prefix, std::map<std::string, std::string>& out) {
+  for (const auto& [name, value] : values.items()) {
+    if (value.is_object())
+      flatten_options(value, prefix + name + ".", out);
+    else
+      out[prefix + name] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+}
+
 // What the run was made from, but for seed and order; none where an earlier version noted something else.
 void read_settings(Run& run) {
   const std::string path = run.folder + "/fingerprint.json";
@@ -136,8 +149,12 @@ void read_settings(Run& run) {
   }
   run.settings = self_hash(noted).substr(0, 12);
   const auto& options = noted["config"];
-  const auto split = options.find("eval_split");
-  if (split != options.end() && split->is_string()) run.split = split->get<std::string>();
+  if (!options.is_object()) return;
+  flatten_options(options, "", run.options);
+  run.split = run.option("eval_split");
+  run.head = run.option("head");
+  parse_double(run.option("learning_rate"), run.rate);
+  parse_double(run.option("num_train_epochs"), run.epochs);
 }
 
 // Row 0 is written before any training; a stage is done when it has a row.
@@ -215,11 +232,12 @@ std::vector<fs::path> sorted_run_folders(const fs::path& root) {
   return out;
 }
 
-using GroupKey = std::tuple<std::string, std::string, std::string, std::string>;  // stream, held out, backbone, label
-using Identity = std::tuple<GroupKey, int64_t, int64_t>;                          // seed, order
+// Stream, held out, backbone, label, and how it was scored.
+using GroupKey = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+using Identity = std::tuple<GroupKey, int64_t, int64_t>;  // seed, order
 
 GroupKey group_of(const Run& run) {
-  return {run.stream, run.held_out, run.backbone, run.label};
+  return {run.stream, run.held_out, run.backbone, run.label, run.scored_split(), run.answer_head()};
 }
 
 // The same label, seed and order in two OUT folders are two configurations: they keep their own rows, told apart by
@@ -248,6 +266,11 @@ double Run::score(const std::string& metric) const {
   if (metric == "outside") return outside;
   const auto place = scores.find(metric);
   return place == scores.end() ? kUnknown : place->second;
+}
+
+std::string Run::option(const std::string& key) const {
+  const auto place = options.find(key);
+  return place == options.end() ? "" : place->second;
 }
 
 std::string Run::name() const {

@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "metrics/named_scores.h"
+#include "report/intervals.h"
 
 namespace asr {
 
@@ -19,6 +21,7 @@ struct SkillCurve {
 
 struct RunCost {  // NaN where the file says nothing
   double step_ms, train_seconds, eval_seconds, stored_bytes, adapter_parameters;
+  double passes;  // of training, over all tasks' data
 };
 
 struct Run {
@@ -27,8 +30,12 @@ struct Run {
   std::string label;   // the method and its variant, e.g. asr-no-angular
   std::string method, stream, backbone;
   std::string held_out;  // concept group that training left out (VQACL's novel composition); empty: none
-  std::string split;     // that was scored; empty: not known
+  std::string split;     // that was scored; empty: not known, so val
   std::string settings;  // hash of options and data, the same for other seeds and orders; empty: not known
+  std::string head;      // how answers are given: generate or answers; empty: not known, so generate
+  std::string strength;  // the method's strength as the protocol names it, "ewc.lambda=1000"; empty: not known
+  double rate = kUnknown, epochs = kUnknown;   // learning_rate and num_train_epochs
+  std::map<std::string, std::string> options;  // by full names; none for a row of a table
   int64_t seed = 0, order = 0;
   bool replay_free = true, complete = true;
   std::vector<std::string> tasks;  // in the order trained
@@ -42,8 +49,11 @@ struct Run {
   bool one_stage = false;  // on the union of all tasks
 
   bool joint() const { return one_stage; }
+  std::string scored_split() const { return split.empty() ? "val" : split; }
+  std::string answer_head() const { return head.empty() ? "generate" : head; }
   bool from_table() const { return folder.rfind(root + ":", 0) == 0; }  // it has no files of its own
   double score(const std::string& metric) const;                        // NaN when absent
+  std::string option(const std::string& key) const;                     // "" where it is not known
   std::string name() const;                                             // "asr, seed 2, order 1", for messages
 };
 

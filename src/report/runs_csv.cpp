@@ -39,6 +39,10 @@ void visit_columns(Row& row, Run& run) {
   row.flag("replay_free", run.replay_free);
   row.text("split", run.split);
   row.text("settings", run.settings);
+  row.text("head", run.head);
+  row.number("learning_rate", run.rate);
+  row.number("num_train_epochs", run.epochs);
+  row.text("strength", run.strength);
   for (const char* name : kScoreColumns) row.score(name, run.scores);
   row.number("outside", run.outside);
   row.number("step_ms", run.cost.step_ms);
@@ -46,15 +50,18 @@ void visit_columns(Row& row, Run& run) {
   row.number("eval_seconds", run.cost.eval_seconds);
   row.number("stored_bytes", run.cost.stored_bytes);
   row.number("adapter_parameters", run.cost.adapter_parameters);
+  row.number("passes", run.cost.passes);
   row.tasks("tasks", run.tasks);
   row.matrix("matrix", run.matrix);
   row.matrix("novel", run.novel);
 }
 
-using RowKey = std::tuple<std::string, std::string, std::string, std::string, int64_t, int64_t>;
+using RowKey =
+    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, int64_t, int64_t>;
 
 RowKey key_of(const Run& run) {
-  return {run.stream, run.backbone, run.held_out, run.label, run.order, run.seed};
+  return {run.stream,        run.backbone, run.held_out, run.scored_split(),
+          run.answer_head(), run.label,    run.order,    run.seed};
 }
 
 // A spreadsheet must not take a name for a formula: such a text gets an apostrophe in front, which the reader takes

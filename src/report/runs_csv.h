@@ -24,7 +24,7 @@ struct RunsMerge {
 };
 
 // Adds the runs to the file, sorted; a run takes the place of the row of the same stream, held-out group, backbone,
-// label, order and seed. Written whole or not at all.
+// label, order and seed, scored alike (split, head). Written whole or not at all.
 RunsMerge merge_runs_csv(const std::string& path, const std::vector<Run>& runs);
 
 }  // namespace asr

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/csv.h"
+#include "report/contrasts.h"
 #include "report/tables.h"
 
 namespace asr {
@@ -145,7 +146,10 @@ std::string csv_number(double value) {
 }
 
 const char* name_of(IntervalOver over) {
-  return over == IntervalOver::pairs ? "pairs" : over == IntervalOver::samples ? "samples" : "";
+  return over == IntervalOver::pairs     ? "pairs"
+         : over == IntervalOver::samples ? "samples"
+         : over == IntervalOver::student ? "student"
+                                         : "";
 }
 
 const Difference* difference_of(const ComparisonTable& table, const Group& group) {
@@ -160,6 +164,16 @@ std::string csv_difference(const ComparisonTable& table, const Difference* d, si
   return fmt::format("{},{},{},{},{},{},{}", csv_safe_field(table.against), d->pairs, csv_number(d->mean[m]),
                      csv_number(interval.low), csv_number(interval.high), interval.known() ? name_of(d->over) : "",
                      interval.known() ? (interval.excludes_zero() ? "1" : "0") : "");
+}
+
+std::string csv_settings(const ComparisonTable& table, const Group& group) {
+  const auto s = row_settings(group);
+  const Difference* difference = difference_of(table, group);
+  const auto place = table.places.find(group.label);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}", csv_safe_field(table.split), csv_safe_field(table.head), s.rate,
+                     csv_safe_field(s.strength), s.epochs, csv_number(s.parameters), csv_number(s.bytes),
+                     csv_number(s.passes), difference ? difference->words : "",
+                     place == table.places.end() ? "" : csv_safe_field(place->second));
 }
 
 json number_json(double value) {
@@ -177,7 +191,17 @@ json group_json(const Comparison& comparison, const Group& group) {
                                      {"high", number_json(s.interval.high)}};
   }
   for (const Run* run : group.runs) seeds.push_back({{"seed", run->seed}, {"order", run->order}, {"run", run->folder}});
-  return {{"label", group.label}, {"replay_free", group.replay_free}, {"runs", seeds}, {"scores", scores}};
+  const auto s = row_settings(group);
+  return {{"label", group.label},
+          {"replay_free", group.replay_free},
+          {"runs", seeds},
+          {"scores", scores},
+          {"learning_rate", s.rate},
+          {"strength", s.strength},
+          {"num_train_epochs", s.epochs},
+          {"trained_parameters", number_json(s.parameters)},
+          {"bytes_kept", number_json(s.bytes)},
+          {"passes", number_json(s.passes)}};
 }
 
 json difference_json(const Comparison& comparison, const Difference& d) {
@@ -187,7 +211,31 @@ json difference_json(const Comparison& comparison, const Difference& d) {
                                      {"low", number_json(d.intervals[m].low)},
                                      {"high", number_json(d.intervals[m].high)},
                                      {"excludes_zero", d.intervals[m].excludes_zero()}};
-  return {{"label", d.label}, {"pairs", d.pairs}, {"interval_over", name_of(d.over)}, {"scores", scores}};
+  return {{"label", d.label},
+          {"pairs", d.pairs},
+          {"interval_over", name_of(d.over)},
+          {"scores", scores},
+          {"words", d.words}};
+}
+
+json mean_test_json(const MeanTest& test) {
+  return {{"n", test.n},
+          {"mean", number_json(test.mean)},
+          {"low", number_json(test.interval.low)},
+          {"high", number_json(test.interval.high)},
+          {"p", number_json(test.p)}};
+}
+
+json contrast_json(const ContrastResult& c) {
+  json settings = json::array();
+  for (const auto& s : c.settings) {
+    settings.push_back(mean_test_json(s.test));
+    settings.back()["setting"] = s.setting;
+  }
+  auto overall = mean_test_json(c.overall);
+  overall["agree"] = c.overall.agree;
+  return {{"contrast", c.contrast.name()},  {"overall", overall}, {"p_holm", number_json(c.adjusted)},
+          {"significant", c.significant()}, {"words", c.words},   {"settings", settings}};
 }
 
 }  // namespace
@@ -198,9 +246,16 @@ std::string text_tables(const Comparison& comparison) {
     const auto scores = score_grid(comparison, table), differences = difference_grid(comparison, table);
     out += cat(out.empty() ? "" : "\n", printable(scores.caption, 120), "\n\n", text_grid(scores));
     if (!differences.rows.empty()) out += cat("\n", differences.caption, "\n\n", text_grid(differences));
+    if (comparison.by_protocol) {
+      const auto settings = settings_grid(table);
+      out += cat("\n", settings.caption, "\n\n", text_grid(settings));
+    }
     out += "\n";
     for (const auto& note : footnotes(comparison, table)) out += wrapped(note);
   }
+  if (const auto contrasts = contrast_grid(comparison); !contrasts.rows.empty())
+    out += cat("\n", contrasts.caption, "\n\n", text_grid(contrasts), "\n");
+  for (const auto& note : contrast_notes(comparison)) out += wrapped(note);
   for (const auto& note : comparison.notes) out += wrapped(note);
   if (!comparison.skipped.empty()) out += "\n";
   for (const auto& line : comparison.skipped) out += "skipped: " + printable(line, 500) + "\n";
@@ -214,9 +269,16 @@ std::string markdown_tables(const Comparison& comparison) {
     out += cat(out.empty() ? "" : "\n", "## ", markdown_escaped(scores.caption), "\n\n", markdown_grid(scores));
     if (!differences.rows.empty())
       out += cat("\n### ", markdown_escaped(differences.caption), "\n\n", markdown_grid(differences));
+    if (comparison.by_protocol) {
+      const auto settings = settings_grid(table);
+      out += cat("\n### ", markdown_escaped(settings.caption), "\n\n", markdown_grid(settings));
+    }
     out += "\n";
     for (const auto& note : footnotes(comparison, table)) out += "- " + markdown_escaped(note) + "\n";
   }
+  if (const auto contrasts = contrast_grid(comparison); !contrasts.rows.empty())
+    out += cat("\n## ", markdown_escaped(contrasts.caption), "\n\n", markdown_grid(contrasts), "\n");
+  for (const auto& note : contrast_notes(comparison)) out += "- " + markdown_escaped(note) + "\n";
   for (const auto& note : comparison.notes) out += "- " + markdown_escaped(note) + "\n";
   for (const auto& line : comparison.skipped) out += "- skipped: " + markdown_escaped(line) + "\n";
   return out;
@@ -233,8 +295,18 @@ std::string latex_tables(const Comparison& comparison) {
       comment(differences.caption);
       out += latex_grid(differences);
     }
+    if (comparison.by_protocol) {
+      const auto settings = settings_grid(table);
+      comment(settings.caption);
+      out += latex_grid(settings);
+    }
     for (const auto& note : footnotes(comparison, table)) comment(note);
   }
+  if (const auto contrasts = contrast_grid(comparison); !contrasts.rows.empty()) {
+    comment(contrasts.caption);
+    out += latex_grid(contrasts);
+  }
+  for (const auto& note : contrast_notes(comparison)) comment(note);
   for (const auto& note : comparison.notes) comment(note);
   for (const auto& line : comparison.skipped) comment("skipped: " + line);
   return out;
@@ -243,16 +315,18 @@ std::string latex_tables(const Comparison& comparison) {
 std::string csv_table(const Comparison& comparison) {
   std::string out =
       "stream,backbone,label,replay_free,metric,n,mean,deviation,low,high,against,pairs,difference,difference_low,"
-      "difference_high,interval_over,excludes_zero,held_out\n";
+      "difference_high,interval_over,excludes_zero,held_out,split,head,learning_rate,strength,num_train_epochs,"
+      "trained_parameters,bytes_kept,passes,in_words,against_rates\n";
   for (const auto& table : comparison.tables)
     for (const auto& group : table.groups)
       for (size_t m = 0; m < comparison.metrics.size(); ++m) {
         const auto& s = group.scores[m];
-        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_safe_field(table.stream),
+        out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_safe_field(table.stream),
                            csv_safe_field(table.backbone), csv_safe_field(group.label), group.replay_free ? 1 : 0,
                            comparison.metrics[m], s.n, csv_number(s.mean), csv_number(s.deviation),
                            csv_number(s.interval.low), csv_number(s.interval.high),
-                           csv_difference(table, difference_of(table, group), m), csv_safe_field(table.held_out));
+                           csv_difference(table, difference_of(table, group), m), csv_safe_field(table.held_out),
+                           csv_settings(table, group));
       }
   return out;
 }
@@ -267,13 +341,19 @@ json comparison_json(const Comparison& comparison) {
                       {"held_out", table.held_out},
                       {"means", table.means},
                       {"backbone", table.backbone},
+                      {"split", table.split},
+                      {"head", table.head},
+                      {"places", table.places},
                       {"groups", groups},
                       {"against", table.against},
                       {"differences", differences},
                       {"notes", footnotes(comparison, table)}});
   }
+  json contrasts = json::array();
+  for (const auto& contrast : comparison.contrasts) contrasts.push_back(contrast_json(contrast));
   return {{"metrics", comparison.metrics},
           {"tables", tables},
+          {"contrasts", contrasts},
           {"skipped", comparison.skipped},
           {"notes", comparison.notes}};
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "report/contrasts.h"
 
 namespace asr {
 namespace {
@@ -31,10 +32,9 @@ Cell score_cell(const Spread& spread) {
   return {value, range_text(spread.interval)};
 }
 
-Cell difference_cell(double mean, const Interval& interval) {
+Cell difference_cell(double mean, const Interval& interval, bool starred) {
   if (!std::isfinite(mean)) return {"-", ""};
-  return {fmt::format("{:+.2f}{}", without_negative_zero(mean, 0.005), interval.excludes_zero() ? "*" : ""),
-          range_text(interval)};
+  return {fmt::format("{:+.2f}{}", without_negative_zero(mean, 0.005), starred ? "*" : ""), range_text(interval)};
 }
 
 bool any_difference(const ComparisonTable& table, IntervalOver over) {
@@ -61,6 +61,13 @@ void add_run_notes(const ComparisonTable& table, std::vector<std::string>& out) 
 
 void add_difference_notes(const ComparisonTable& table, std::vector<std::string>& out) {
   if (table.differences.empty()) return;
+  if (any_difference(table, IntervalOver::student)) {
+    out.push_back(cat("Differences: label minus ", table.against,
+                      ", over runs paired by seed and order, with 95 % intervals of Student's t over the pairs. They "
+                      "are exploratory, so none has a star: better and worse say that the interval excludes zero. What "
+                      "was named beforehand stands under the primary contrasts."));
+    return;
+  }
   out.push_back(cat("Differences: label minus ", table.against,
                     ", over runs paired by seed and order. * = the 95 % interval shown excludes zero; no correction "
                     "for many comparisons."));
@@ -104,13 +111,74 @@ Grid score_grid(const Comparison& comparison, const ComparisonTable& table) {
 Grid difference_grid(const Comparison& comparison, const ComparisonTable& table) {
   Grid grid{cat("difference to ", printable(table.against), ", over n pairs of runs"), {"label", "n"}, {}};
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
+  if (comparison.by_protocol) grid.header.push_back("AP, in words");
   for (const auto& difference : table.differences) {
     std::vector<Cell> row = {{printable(difference.label), ""}, {std::to_string(difference.pairs), ""}};
     for (size_t m = 0; m < comparison.metrics.size(); ++m)
-      row.push_back(difference_cell(difference.mean[m], difference.intervals[m]));
+      row.push_back(difference_cell(difference.mean[m], difference.intervals[m],
+                                    !comparison.by_protocol && difference.intervals[m].excludes_zero()));
+    if (comparison.by_protocol) row.push_back({difference.words, ""});
     grid.rows.push_back(std::move(row));
   }
   return grid;
+}
+
+Grid settings_grid(const ComparisonTable& table) {
+  Grid grid{"chosen settings and cost", {"label", "rate", "strength", "epochs", "trained", "kept", "passes"}, {}};
+  if (!table.places.empty()) grid.header.push_back("against " + table.baseline + "'s rates");
+  const auto known = [](const std::string& text) { return Cell{text.empty() ? "-" : printable(text), ""}; };
+  const auto rounded = [&](double value, const char* format) {
+    return known(std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "");
+  };
+  for (const auto& group : table.groups) {
+    if (group.zero_shot) continue;
+    const auto s = row_settings(group);
+    std::vector<Cell> row = {known(group.label),
+                             known(s.rate),
+                             known(s.strength),
+                             known(s.epochs),
+                             rounded(s.parameters, "{:.0f}"),
+                             known(std::isfinite(s.bytes) ? human_bytes(s.bytes) : ""),
+                             rounded(s.passes, "{:.2f}")};
+    const auto place = table.places.find(group.label);
+    if (!table.places.empty()) row.push_back({place == table.places.end() ? "" : place->second, ""});
+    grid.rows.push_back(std::move(row));
+  }
+  return grid;
+}
+
+Grid contrast_grid(const Comparison& comparison) {
+  Grid grid{"primary contrasts, AP", {"contrast", "settings", "agree", "difference", "p", "p (Holm)", "in words"}, {}};
+  const auto shown_p = [](double p) {
+    return Cell{std::isnan(p) ? "-" : p < 0.0001 ? "<0.0001" : fmt::format("{:.4f}", p), ""};
+  };
+  for (const auto& c : comparison.contrasts) {
+    grid.rows.push_back({{printable(c.contrast.name(), 200), ""},
+                         {std::to_string(c.overall.n), ""},
+                         {std::to_string(c.overall.agree), ""},
+                         difference_cell(c.overall.mean, c.overall.interval, c.significant()),
+                         shown_p(c.overall.p),
+                         shown_p(c.adjusted),
+                         {c.words, ""}});
+    for (const auto& s : c.settings)
+      grid.rows.push_back({{"· " + printable(s.setting, 200), ""},
+                           {"", ""},
+                           {"", ""},
+                           difference_cell(s.test.mean, s.test.interval, false),
+                           shown_p(s.test.p),
+                           {"", ""},
+                           {"", ""}});
+  }
+  return grid;
+}
+
+std::vector<std::string> contrast_notes(const Comparison& comparison) {
+  if (comparison.contrasts.empty()) return {};
+  return {cat("Primary contrasts: the ", comparison.contrasts.size(),
+              " differences in AP that the protocol names. Overall: the mean of the settings' means, its error from "
+              "the seeds within settings (degrees of freedom by Welch and Satterthwaite); agree: settings whose own "
+              "mean has the same sign. * = below 0.05 after Holm's correction over all of them."),
+          "Lines below a contrast are its settings, each by Student's t over pairs of seeds."};
 }
 
 std::vector<std::string> footnotes(const Comparison& comparison, const ComparisonTable& table) {

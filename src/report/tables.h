@@ -23,6 +23,9 @@ struct Grid {
 
 Grid score_grid(const Comparison& comparison, const ComparisonTable& table);
 Grid difference_grid(const Comparison& comparison, const ComparisonTable& table);  // no rows without a baseline
+Grid settings_grid(const ComparisonTable& table);  // what each label was run with and costs
+Grid contrast_grid(const Comparison& comparison);  // no rows without a protocol
+std::vector<std::string> contrast_notes(const Comparison& comparison);
 std::vector<std::string> footnotes(const Comparison& comparison, const ComparisonTable& table);
 
 std::string text_tables(const Comparison& comparison);  // for a terminal; 80 columns where labels are short

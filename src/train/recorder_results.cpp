@@ -264,6 +264,12 @@ json Recorder::metrics(bool complete) const {
   for (const auto& method : parts_.methods) replay_free = replay_free && method->keeps() == Keeps::statistics;
   for (const auto& item : listed_items(parts_)) stored += item.bytes;
   const double steps = static_cast<double>(at.global_step);
+  // Over the stream's training data; replayed samples count like others.
+  const auto& run = parts_.config.run;
+  double samples = 0;
+  for (const size_t task : parts_.order)
+    samples += static_cast<double>(parts_.data.stream().size(task, DataSplit::train));
+  const double passes = steps * static_cast<double>(run.batch * run.accumulation) / samples;
   json out = {{"label", parts_.key.label},
               {"method", parts_.key.composition},
               {"seed", parts_.key.seed},
@@ -283,7 +289,8 @@ json Recorder::metrics(bool complete) const {
                 {"eval_seconds", at.eval_seconds},
                 {"processes", parts_.team.size()},
                 {"stored_bytes", stored},
-                {"adapter_parameters", trained}}},
+                {"adapter_parameters", trained},
+                {"passes", passes}}},
               {"skills", skill_table(at.skills)},
               {"complete", complete}};
   if (!at.changes.empty()) out["changes"] = at.changes;

@@ -56,7 +56,7 @@ const json& metrics_shape() {
                "AF_novel_vqacl": "number"},
     "cost": {"step_ms": "number", "steps": "number", "train_seconds": "number", "finish_seconds": "number",
              "eval_seconds": "number", "processes": "number", "stored_bytes": "number",
-             "adapter_parameters": "number"},
+             "adapter_parameters": "number", "passes": "number"},
     "skills": [{"name": "skill", "index": "number", "accuracy": ["number"], "forgetting_best": "number",
                 "forgetting_step": "number",
                 "forgetting_cumulative": "number"}]})");

@@ -126,7 +126,9 @@ TEST(Methods, AreNamedByTheirOwnFilesAlone) {
       {"train/run_options.h", {"asr"}},         // the default
       {"report/compare.cpp", {"vanilla"}},      // the default baseline
       {"spectral/options.cpp", {"asr"}},        // the section of options that every analysis reads
+      {"cli/admit.cpp", {"vanilla", "joint"}},  // what a stream is judged by
       {"cli/program.cpp", {"asr"}},             // the program
+      {"cli/processes.cpp", {"asr"}},           // the program
       {"base/log.cpp", {"asr"}},                // the program
       {"streams/prepare/vqav2.cpp", {"asr"}},   // the paper's variant of a stream
       {"skills/question_pattern.cpp", {"er"}},  // endings of words

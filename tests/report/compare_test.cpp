@@ -172,7 +172,7 @@ TEST_F(Compare, Formats) {
   EXPECT_CONTAINS(latex_tables(comparison), "asr-a\\_b|c & 3 & 60.00$\\pm$0.00");
   EXPECT_CONTAINS(latex_tables(comparison), "\\bottomrule");
   EXPECT_CONTAINS(csv_table(comparison), "world-10,tiny-S,asr-a_b|c,1,AP,3,60,");
-  EXPECT_CONTAINS(csv_table(comparison), ",vanilla,3,5,5,5,pairs,1,\n");
+  EXPECT_CONTAINS(csv_table(comparison), ",vanilla,3,5,5,5,pairs,1,,val,generate,");
   const auto json = comparison_json(comparison);
   EXPECT_DOUBLE_EQ(json["tables"][0]["differences"][0]["scores"]["AP"]["mean"].get<double>(), 5);
   EXPECT_TRUE(json["tables"][0]["differences"][0]["scores"]["AP"]["excludes_zero"].get<bool>());

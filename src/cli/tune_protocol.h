@@ -1,0 +1,20 @@
+// asr tune --protocol: every row of a protocol is searched, chosen and tested with the same number of runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/trials.h"
+
+namespace asr {
+
+struct ProtocolArguments {
+  TrialArguments trials;
+  std::string path;
+  std::vector<std::string> rows;  // none: all
+};
+
+void tune_by_protocol(const ProtocolArguments& arguments, const Common& common);
+
+}  // namespace asr

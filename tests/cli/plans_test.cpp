@@ -1,0 +1,186 @@
+// asr admit and asr tune --protocol on runs that are fabricated with a score function of ours, so that what they choose
+// and report is known; what is missing is listed, run or refused.
+#include <cmath>
+#include <functional>
+
+#include "tests/support/program.h"
+#include "tests/support/run_folder.h"
+#include "tests/train/run_support.h"
+
+namespace asr {
+namespace {
+
+class Plans : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_small_model(folder / "model");
+    std::string yaml;
+    for (const auto& a : small_run(folder / "model", folder / "out", "vanilla")) yaml += a.key + ": " + a.value + "\n";
+    write_text(folder / "c.yaml", yaml);
+  }
+
+  // A complete run of a plan, whose AP is `ap` and whose MFT lies `forgotten` above.
+  void fabricate(const std::string& split, const std::string& label, const std::string& point, int64_t seed, double ap,
+                 double forgotten = 10) {
+    FabricatedRun run;
+    run.method = label == "joint" ? "joint" : "vanilla";
+    run.label = split == "tune" ? label + ":" + point : label;
+    if (admit) run.label = label + ":" + point;
+    run.seed = seed;
+    run.log = run.predictions = run.analysis = false;
+    run.zero_shot = {10, 20, 30};
+    run.rows = {{ap + forgotten}, {ap, ap + forgotten}, {ap, ap, ap}};
+    if (run.joint()) run.rows = {{ap, ap, ap}};
+    write_run(cat(folder / "out", "/", split, "/", label, "/", point, "/seed-", seed), run);
+  }
+  static std::string point(double rate, const std::string& key, double value) {
+    return cat("learning_rate=", rate, ",", key, "=", value);
+  }
+
+  TemporaryFolder folder;
+  bool admit = false;
+};
+
+// Vanilla is best at 0.001 and two epochs, joint at 0.01, which lies beyond the grid of two rates.
+TEST_F(Plans, AdmitChoosesOnTuneAndReportsOnTest) {
+  admit = true;
+  const std::vector<std::string> command = {
+      "admit", folder / "c.yaml", "--rates", "0.0005,0.001,0.002,0.005", "--epochs",
+      "1,2",   "--seeds",         "1,2",     "--tuning-seeds",           "1",
+      "--json"};
+  auto listed = command, resumed = command;
+  listed.push_back("--list-only");
+  resumed.push_back("--resume");
+  EXPECT_EQ(std::count(run_program(listed).out.begin(), run_program(listed).out.end(), '\n'), 16);
+  for (const double rate : {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02})
+    for (const double epochs : {1, 2}) {
+      const auto name = point(rate, "num_train_epochs", epochs);
+      if (rate < 0.01) fabricate("tune", "vanilla", name, 1, rate == 0.001 ? 20 + epochs : 12, 1000 * rate + epochs);
+      fabricate("tune", "joint", name, 1, rate == 0.01 ? 60 + epochs : 50 + 100 * rate);
+    }
+  const auto lines = run_program(listed).out;  // the reported runs: vanilla, joint, vanilla at its best MFT
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
+  EXPECT_CONTAINS(lines, "eval_split=test");
+  for (const int64_t seed : {1, 2}) {
+    fabricate("test", "vanilla", point(0.001, "num_train_epochs", 2), seed, 18 + seed, 21);
+    fabricate("test", "vanilla", point(0.005, "num_train_epochs", 2), seed, 12, 35 + seed);
+    fabricate("test", "joint", point(0.01, "num_train_epochs", 2), seed, 48 + seed);
+  }
+  const auto done = run_program(resumed);
+  ASSERT_EQ(done.status, 0) << done.error;
+  const auto result = done.json();
+  EXPECT_EQ(result["vanilla"]["chosen"], "learning_rate=0.001,num_train_epochs=2");
+  EXPECT_EQ(result["joint"]["chosen"], "learning_rate=0.01,num_train_epochs=2");
+  EXPECT_EQ(result["best_mft"]["chosen"], "learning_rate=0.005,num_train_epochs=2");
+  EXPECT_NEAR(result["zero_shot"]["mean"].get<double>(), 20, 1e-9);
+  EXPECT_NEAR(result["joint_over_vanilla"]["mean"].get<double>(), 30, 1e-9);
+  EXPECT_NEAR(result["joint_over_zero_shot"]["mean"].get<double>(), 29.5, 1e-9);
+  EXPECT_NEAR(result["best_mft"]["MFT"]["mean"].get<double>(), 12 + 36.5, 1e-9);
+  EXPECT_EQ(result["verdict"], "admitted");
+  EXPECT_EQ(result["runs"].get<int>(), 8 + 12 + 6);
+  fabricate("test", "joint", point(0.01, "num_train_epochs", 2), 1, 25);
+  fabricate("test", "joint", point(0.01, "num_train_epochs", 2), 2, 25);
+  resumed.erase(std::find(resumed.begin(), resumed.end(), "--json"));
+  const auto refused = run_program(resumed);
+  EXPECT_EQ(refused.status, 0) << refused.error;
+  EXPECT_CONTAINS(refused.out, "not admitted: joint is +5.5 AP from vanilla, at least +8 is needed; joint is +5.0 AP");
+}
+
+TEST_F(Plans, BadInputIsOneLineAndRunsNothing) {
+  const auto refused = [&](std::vector<std::string> more, const std::string& part) {
+    more.insert(more.begin(), {"admit", folder / "c.yaml"});
+    expect_refused(more, part);
+  };
+  refused({"--rates", "0.001"}, "a grid of one value");
+  refused({"--rates", "0.001,0.001"}, "stands twice");
+  refused({"--seeds", "1,1"}, "stands twice");
+  refused({"--set", "stream.tasks=1"}, "has one task");
+  refused({"--set", "output_dir="}, "output_dir is not set");
+  refused({"--set", "learning_rat=1"}, "did you mean 'learning_rate'");
+  expect_refused({"tune", folder / "c.yaml"}, "not neither");
+  expect_refused({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1,2]", "--jobs", "2"}, "go with --protocol");
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  std::filesystem::create_directories(folder / "out/tune");
+  refused({}, "use --resume");
+}
+
+const char* const kSmallProtocol = R"(tuning_seeds: [101, 102]
+test_seeds: [1, 2]
+finalists: 1
+rows:
+  vanilla:
+    method: vanilla
+    rates: [0.001, 0.002]
+    strength: num_train_epochs
+    values: [1, 2]
+  held:
+    method: ewc
+    set:
+      ewc.accumulate: sum
+    rates: [0.001, 0.002]
+    strength: ewc.lambda
+    values: [10, 100]
+)";
+
+TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
+  write_text(folder / "p.yaml", kSmallProtocol);
+  const std::vector<std::string> command = {"tune", folder / "c.yaml", "--protocol", folder / "p.yaml", "--json"};
+  auto listed = command, resumed = command;
+  listed.push_back("--list-only");
+  resumed.push_back("--resume");
+  const auto first = run_program(listed);
+  EXPECT_EQ(std::count(first.out.begin(), first.out.end(), '\n'), 8) << first.error;
+  EXPECT_CONTAINS(first.out, "--set ewc.accumulate=sum --set learning_rate=0.001 --set ewc.lambda=10 ");
+  for (const double rate : {0.001, 0.002})
+    for (const double value : {1, 2}) {
+      fabricate("tune", "vanilla", point(rate, "num_train_epochs", value), 101, 30 - 1000 * rate + value);
+      fabricate("tune", "held", point(rate, "ewc.lambda", value == 1 ? 10 : 100), 101, 20 + 1000 * rate + value);
+    }
+  const auto second = run_program(listed).out;  // the finalist of each row with the other tuning seed
+  EXPECT_EQ(std::count(second.begin(), second.end(), '\n'), 2) << second;
+  EXPECT_CONTAINS(second, "/tune/vanilla/learning_rate=0.001,num_train_epochs=2/seed-102");
+  EXPECT_CONTAINS(second, "/tune/held/learning_rate=0.002,ewc.lambda=100/seed-102");
+  fabricate("tune", "vanilla", point(0.001, "num_train_epochs", 2), 102, 33);
+  fabricate("tune", "held", point(0.002, "ewc.lambda", 100), 102, 22);
+  const auto third = run_program(listed).out;
+  EXPECT_EQ(std::count(third.begin(), third.end(), '\n'), 4) << third;
+  EXPECT_CONTAINS(read_text(folder / "out/chosen.csv"), ",0.002,100,");
+  for (const int64_t seed : {1, 2}) {
+    fabricate("test", "vanilla", point(0.001, "num_train_epochs", 2), seed, 30 + seed);
+    fabricate("test", "held", point(0.002, "ewc.lambda", 100), seed, 40 + seed);
+  }
+  const auto done = run_program(resumed);
+  ASSERT_EQ(done.status, 0) << done.error;
+  const auto rows = done.json()["rows"];
+  EXPECT_EQ(rows[0]["chosen"], "learning_rate=0.001,num_train_epochs=2");
+  EXPECT_NEAR(rows[0]["tune_AP"].get<double>(), (31 + 33) / 2.0, 1e-9);
+  EXPECT_EQ(rows[1]["tune_runs"].get<int>(), 5);
+  EXPECT_EQ(rows[1]["tests"][1]["AP"].get<double>(), 42);
+  EXPECT_CONTAINS(rows[1]["edge"].get<std::string>(), "ewc.lambda at the high end");
+  const auto table = read_text(folder / "out/runs.csv");
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
+}
+
+// One run is missing, as after a kill; it is run, the others are left alone.
+TEST_F(Plans, AMissingRunIsRunAndAnotherConfigurationRefused) {
+  write_text(folder / "p.yaml", kSmallProtocol);
+  const std::vector<std::string> command = {
+      "tune", folder / "c.yaml", "--protocol", folder / "p.yaml", "--rows", "held", "--jobs",
+      "2",    "--resume",        "--set",      "stream.tasks=2"};
+  for (const double rate : {0.001, 0.002})
+    for (const double lambda : {10, 100})
+      fabricate("tune", "held", point(rate, "ewc.lambda", lambda), 101, 1000 * rate);
+  fabricate("tune", "held", point(0.002, "ewc.lambda", 10), 102, 2);
+  fabricate("test", "held", point(0.002, "ewc.lambda", 10), 1, 2);
+  const auto done = run_executable(command);
+  ASSERT_EQ(done.status, 0) << done.error;
+  EXPECT_CONTAINS(done.error, "1 runs to do of 2");
+  const auto place = folder / "out/test/held/learning_rate=0.002,ewc.lambda=10/seed-2/held-seed2/fingerprint.json";
+  EXPECT_CONTAINS(read_text(place), "\"lambda\": 10");
+  auto other = command;
+  other.insert(other.end(), {"--set", "lora_rank=8"});
+  expect_refused(other, "was made with lora_rank=16, now it is 8");
+}
+
+}  // namespace
+}  // namespace asr
