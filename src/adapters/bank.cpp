@@ -223,6 +223,13 @@ void AdapterBank::freeze_tensor(const std::string& slot, const torch::Tensor& te
   fail("adapter slot '", slot, "' has no such tensor");
 }
 
+void AdapterBank::unfreeze(const std::string& slot) {
+  const size_t k = number(slot);
+  check(!entries_[k].merged, "adapter slot '", slot, "' is merged and cannot be trained again");
+  for (auto& [name, tensor] : tensors_of(slot)) tensor.requires_grad_(true);
+  entries_[k].frozen.clear();
+}
+
 bool AdapterBank::is_frozen(const std::string& slot) const {
   const auto& frozen = entry(slot).frozen;
   const auto all = tensors_of(slot);

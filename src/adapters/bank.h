@@ -41,6 +41,7 @@ class AdapterBank {
   void freeze(const std::string& slot);
   void freeze(const std::string& slot, const std::string& site, size_t expert);
   void freeze_tensor(const std::string& slot, const torch::Tensor& tensor);  // one of its factors alone
+  void unfreeze(const std::string& slot);                                    // all of it is trained again
   bool is_frozen(const std::string& slot) const;                             // all of it
   void take_part(const std::string& slot, bool in_training, bool in_answering);
   // Joins or lets go of a gate's parts after the slot was made.

@@ -49,6 +49,7 @@ struct Want {
   bool pooled = false;      // image and text embeddings
   bool states = false;      // those, and the largest entries beside the means
   bool early = false;       // statistics from before the language model, which is not run for them
+  int64_t early_layer = 0;  // means of the states after so many layers, which run no further for them; 0: none
   bool logits = false;      // at answer positions
   bool all_logits = false;  // at every position of the text
   bool state = false;       // the state that predicts the first answer token, for a closed answer head
@@ -72,6 +73,9 @@ struct Output {
   // last picture (of several tiles, the last, which is the thumbnail): class token (the first patch where there is
   // none), largest entries and mean over patches. [B, tower width]
   torch::Tensor image_input, text_input, tower_first, tower_max, tower_mean;
+  // Of early_layer: mean over visual and over question positions behind the input norm of the layer after it, float32.
+  // Where pictures are the memory of cross-attention, their mean is that of the memory.
+  torch::Tensor early_image, early_text;  // [B, width]
 };
 
 // A question with its pictures, on the way into a batch.

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "base/error.h"
+
 namespace asr {
 
 torch::Tensor rows_to_tap(const Batch& batch, TapRows rows) {
@@ -33,8 +35,13 @@ bool needs_last_layer(const Want& want) {
   return want.loss || want.logits || want.all_logits || want.state || want.tap_layers > 0;
 }
 
+void check_early_layer(const Want& want, int64_t depth) {
+  check(want.early_layer >= 0 && want.early_layer <= depth, "there are no states after layer ", want.early_layer,
+        ": the language model has ", depth, " layers; choose a lower one");
+}
+
 bool needs_decoder(const Want& want) {
-  return needs_last_layer(want) || want.pooled || want.states;
+  return needs_last_layer(want) || want.pooled || want.states || want.early_layer > 0;
 }
 
 }  // namespace asr

@@ -20,5 +20,6 @@ Pass vision_pass(const Pass& pass, const torch::Tensor& row_samples = {});
 // Whether anything is asked for that only the language model gives, and only its last layer.
 bool needs_decoder(const Want& want);
 bool needs_last_layer(const Want& want);
+void check_early_layer(const Want& want, int64_t depth);  // one that is not there is an error
 
 }  // namespace asr

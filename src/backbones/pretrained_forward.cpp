@@ -170,6 +170,8 @@ Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const W
   inside.recompute = options_.recompute;
   const auto depth = static_cast<int64_t>(text_.decoder.layers.size());
   if (want.pooled || want.states) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
+  check_early_layer(want, depth);
+  inside.normed_layer = want.early_layer;
   inside.stop_there = !needs_last_layer(want);  // embeddings alone need nothing above their layer
   const auto hidden = text_.decoder(in.x, in.positions, batch.mask, pass, nullptr,
                                     request.layers.empty() ? nullptr : &request, &taps, {}, &inside);
@@ -184,6 +186,10 @@ Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const W
     out.attention = taps.stacked().to(at::kFloat);
   }
   if (want.pooled || want.states) pooled_output(batch, want, images, inside.state, out);
+  if (want.early_layer) {
+    out.early_image = mean_tokens(inside.normed.to(at::kFloat), images);
+    out.early_text = mean_tokens(inside.normed.to(at::kFloat), batch.question);
+  }
   if (hidden.defined()) text_output(room, want, hidden, out);
   return out;
 }

@@ -120,6 +120,7 @@ void TinyBackbone::text_output(const Batch& batch, const Want& want, const torch
 Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& want) const {
   const int64_t B = batch.ids.size(0), T = batch.ids.size(1), depth = config_.text.layers;
   check(want.tap_layers >= 0 && want.tap_layers <= depth, "cannot tap ", want.tap_layers, " of ", depth, " layers");
+  check_early_layer(want, depth);
   const auto s = sequence(batch, pass);
   const auto words = at::embedding(embedding_, batch.ids);
   Output out;
@@ -132,6 +133,7 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   DecoderInside inside;
   inside.recompute = options_.recompute;
   if (want.pooled || want.states) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
+  inside.normed_layer = want.early_layer;
   inside.stop_there = !needs_last_layer(want);  // embeddings need nothing above
   const auto [x, memory] = decoder_inputs(s, words);
   const auto positions = at::arange(s.shift + T, batch.ids.options()).expand({B, s.shift + T});
@@ -143,6 +145,12 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   if (want.tap_layers)
     out.attention = want.tap_columns == TapColumns::all ? tapped.stacked() : tapped.stacked(grid, grid);
   if (want.pooled || want.states) pooled_output(batch, want, s, inside.state, out);
+  if (want.early_layer) {
+    Output early;
+    pooled_output(batch, Want(), s, inside.normed, early);
+    out.early_image = early.image;
+    out.early_text = early.text;
+  }
   if (hidden.defined()) text_output(batch, want, s.shift ? hidden.narrow(1, s.shift, T) : hidden, out);
   return out;
 }

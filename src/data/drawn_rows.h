@@ -9,7 +9,14 @@
 namespace asr {
 
 // What a draw is for; part of its key, so that draws for different purposes have nothing in common.
-enum class DrawPurpose : uint64_t { prototypes = 0xd4a1, fisher = 0xd4a2, analysis = 0xd4a3, probe = 0xd4a4 };
+enum class DrawPurpose : uint64_t {
+  prototypes = 0xd4a1,
+  fisher = 0xd4a2,
+  analysis = 0xd4a3,
+  probe = 0xd4a4,
+  keys = 0xd4a5,
+  held_out = 0xd4a6
+};
 
 // `wanted` of `count` rows without repetition, in ascending order. 0, or no fewer than there are: all rows.
 std::vector<int64_t> drawn_rows(int64_t count, int64_t wanted, uint64_t key);

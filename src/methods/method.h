@@ -88,14 +88,21 @@ struct StageContext {
   const Team& team;                              // all of its processes must end in the same state
 };
 
+// Which slot answers a row, for those who look on.
+struct RouteChoice {
+  std::string slot;  // empty: the base
+  double probability = 1;
+};
+
 struct RouteContext {
   const Backbone& model;
   const AdapterBank& bank;
   const SampleBatch& batch;
   int stage = 0;  // in training the one being trained, in answering the last one trained
   bool answering = false;
-  uint64_t& slots;      // which take part
-  GivenWeights& given;  // weights of their experts, by slot number
+  uint64_t& slots;                              // which take part
+  GivenWeights& given;                          // weights of their experts, by slot number
+  std::vector<RouteChoice>* choices = nullptr;  // of every row, where a method chooses and somebody asks
 };
 
 struct StepContext {

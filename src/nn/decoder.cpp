@@ -174,14 +174,17 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
       const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
       added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
     }
-    if (inside && inside->layer == static_cast<int64_t>(i) + 1 && inside->layer < depth) {
-      inside->state = added.defined() ? x + added : x;
-      if (inside->stop_there) return {};
-    }
+    const int64_t done = static_cast<int64_t>(i) + 1;
+    if (!inside || done == depth) continue;
+    const auto sum = [&] { return added.defined() ? x + added : x; };
+    if (inside->layer == done) inside->state = sum();
+    if (inside->normed_layer == done) inside->normed = layers[i + 1].attention_norm(sum());
+    if (inside->stop_there && done >= std::max(inside->layer, inside->normed_layer)) return {};
   }
   if (tapped) tapped->finish();
   const auto out = normed(final_norm);
   if (inside && inside->layer >= depth) inside->state = out;
+  if (inside && inside->normed_layer >= depth) inside->normed = out;
   return out;
 }
 

@@ -44,9 +44,10 @@ struct KvCache {
 
 // Beyond the last state.
 struct DecoderInside {
-  int64_t layer = 0;        // the state after so many layers goes into `state`; 0: none
-  bool stop_there = false;  // later layers are not computed
-  torch::Tensor state;
+  int64_t layer = 0;         // the state after so many layers goes into `state`; 0: none
+  int64_t normed_layer = 0;  // the same behind the next layer's input norm, into `normed`
+  bool stop_there = false;   // layers after these are not computed
+  torch::Tensor state, normed;
   bool recompute = false;  // layers keep their input alone and run again in the backward pass
 };
 

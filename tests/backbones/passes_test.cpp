@@ -55,6 +55,12 @@ class PlainTiny {
     const auto positions = at::arange(x.size(1)).expand({x.size(0), x.size(1)});
     return PlainDecoder(decoder_)(x, positions, mask, memory);
   }
+  torch::Tensor early(const torch::Tensor& x, const torch::Tensor& mask, const torch::Tensor& memory,
+                      size_t layer) const {
+    const auto positions = at::arange(x.size(1)).expand({x.size(0), x.size(1)});
+    const auto first = first_layers(decoder_, layer);
+    return PlainDecoder(first)(x, positions, mask, memory).hidden;
+  }
 
  private:
   std::map<std::string, torch::Tensor> weights_;
@@ -96,6 +102,7 @@ class TinyPasses : public ::testing::TestWithParam<PassCase> {
     const auto x = shift ? at::cat({seen, words}, 1) : words;
     const auto mask = shift ? at::cat({torch::ones({2, shift}, at::kBool), batch.mask}, 1) : batch.mask;
     states = plain.run(x, mask, cross ? seen : torch::Tensor());
+    for (const size_t layer : {1, 2}) early.push_back(plain.early(x, mask, cross ? seen : torch::Tensor(), layer));
     text = states.hidden.narrow(1, shift, 7);
     logits = plain.logits(text);
     image = !visual ? torch::Tensor() : cross ? before[0] : states.hidden.narrow(1, 0, visual);
@@ -117,6 +124,7 @@ class TinyPasses : public ::testing::TestWithParam<PassCase> {
   Batch batch;
   PlainStates states;
   torch::Tensor features, words, text, logits, image, projected;
+  std::vector<torch::Tensor> early;  // after layers 1 and 2, behind the next norm
   int64_t visual = 0, shift = 0;
   bool cross = false;
 };
@@ -174,6 +182,29 @@ TEST_P(TinyPasses, StatisticsOfStates) {
   expect_close(out.tower_max, features.amax(1), 1e-6, "largest of the tower");
   expect_close(out.tower_mean, features.mean(1), 1e-5, "mean of the tower");
   EXPECT_FALSE(out.logits.defined());
+}
+
+TEST_P(TinyPasses, EarlyStatesAreThoseOfAWholePass) {
+  for (const bool whole : {false, true})
+    for (const int64_t layer : {1, 2, 3}) {
+      Want want;
+      want.loss = whole;
+      want.early_layer = layer;
+      const auto out = pass(want);
+      EXPECT_EQ(out.loss.defined(), whole);
+      const auto state = layer == 3 ? states.hidden : early[static_cast<size_t>(layer) - 1];
+      const auto asked = state.narrow(1, shift, 7);
+      for (int64_t b = 0; b < 2; ++b)
+        expect_close(out.early_text[b], asked[b].index({batch.question[b]}).mean(0), 1e-4, cat("question ", layer));
+      if (!visual) {
+        EXPECT_EQ(out.early_image.abs().max().item<double>(), 0);
+        continue;
+      }
+      expect_close(out.early_image, (cross ? projected : state.narrow(1, 0, visual)).mean(1), 1e-4, "picture");
+    }
+  Want beyond;
+  beyond.early_layer = 4;
+  EXPECT_CONTAINS(error_of([&] { pass(beyond); }), "there are no states after layer 4");
 }
 
 TEST_P(TinyPasses, TapsOfEveryRowAndColumn) {

@@ -94,6 +94,11 @@ class PretrainedPasses : public ::testing::TestWithParam<std::string> {
     return PlainDecoder(model->language().decoder)(row.x, row.positions(parts),
                                                    torch::ones({1, row.x.size(1)}, at::kBool));
   }
+  torch::Tensor plain_first(const Row& row) const {  // after the first layer, behind the next one's norm
+    const bool parts = !model->language().decoder.config.rotary.sections.empty();
+    const auto first = first_layers(model->language().decoder, 1);
+    return PlainDecoder(first)(row.x, row.positions(parts), torch::ones({1, row.x.size(1)}, at::kBool)).hidden;
+  }
 
   Golden golden;
   std::unique_ptr<PretrainedBackbone> model;
@@ -111,6 +116,7 @@ TEST_P(PretrainedPasses, InsertedVectorsLogitsTapsAndStates) {
     batch.inserted = count ? torch::randn({batch.size(), count, model->width()}) : torch::Tensor();
     Want want;
     want.all_logits = want.states = want.early = true;
+    want.early_layer = 1;
     want.loss = batch.labels.ge(0).any().item<bool>();
     want.tap_layers = 2;
     want.tap_rows = TapRows::text;
@@ -147,6 +153,9 @@ TEST_P(PretrainedPasses, InsertedVectorsLogitsTapsAndStates) {
       expect_close(out.text[b], pick(states.hidden, question).mean(0), 1e-5, "mean of the question");
       expect_close(out.text_max[b], pick(states.hidden, question).amax(0), 1e-5, "largest of the question");
       expect_close(out.text_input[b], pick(row.x, question).mean(0), 1e-5, "mean of embeddings");
+      const auto early = plain_first(row);
+      expect_close(out.early_text[b], pick(early, question).mean(0), 1e-5, "question after one layer");
+      if (!seen.empty()) expect_close(out.early_image[b], pick(early, seen).mean(0), 1e-5, "picture after one layer");
       if (!seen.empty()) {
         expect_close(out.image[b], pick(states.hidden, seen).mean(0), 1e-5, "mean of the picture");
         expect_close(out.image_max[b], pick(states.hidden, seen).amax(0), 1e-5, "largest of the picture");

@@ -83,7 +83,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
 TemporaryFolder* EveryMethod::shared_ = nullptr;
 
 INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod, ::testing::ValuesIn(registered_methods()), test_name);
-INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod, ::testing::Values("asr+ewc", "asr+er+lwf"), test_name);
+INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod, ::testing::Values("asr+ewc", "asr+er+lwf", "asr+route"), test_name);
 
 TEST_P(EveryMethod, EndsInTheSameBitsHoweverItIsEnded) {
   TemporaryFolder folder;
@@ -153,7 +153,7 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
     // keeplora's A are eigenvectors, which turn by a rounding error over the gap between two of them: what is learnt in
     // them agrees, the factors need not.
     const bool turns = method == "keeplora";
-    const bool own = method == "moelora" || method == "o-lora" || method == "hide-llava";
+    const bool own = method == "moelora" || method == "o-lora" || method == "hide-llava" || method == "route";
     const auto how = turns ? CloseAdapters::not_at_all : own ? CloseAdapters::mean : CloseAdapters::each;
     expect_close_runs(one + "/" + method, two + "/" + method, turns || own ? 2e-3 : 2e-5, !turns && !own, how);
   }

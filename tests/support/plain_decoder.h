@@ -89,4 +89,11 @@ class PlainDecoder {
   const Decoder& d_;
 };
 
+// The first layers alone, closed by the input norm of the one after them.
+inline Decoder first_layers(Decoder decoder, size_t count) {
+  decoder.final_norm = decoder.layers.at(count).attention_norm;
+  decoder.layers.resize(count);
+  return decoder;
+}
+
 }  // namespace asr

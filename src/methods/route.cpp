@@ -1,0 +1,372 @@
+// Route: every stage trains an adapter of its own, a slot, and a sample is answered by the slot whose stage it fits
+// best. What it fits is read from a key, numbers that the base makes of picture and question with all slots off, and
+// from count, mean and scatter of the keys of each stage. Kept between stages: the slots and these moments; no sample,
+// question, answer or teacher.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/checksums.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "data/drawn_rows.h"
+#include "data/long_pass.h"
+#include "methods/method.h"
+#include "methods/terms/key_moments.h"
+#include "methods/terms/sample_keys.h"
+#include "methods/terms/sites.h"
+
+namespace asr {
+
+enum class SlotStart { zero, last, nearest, automatic };
+template <>
+struct EnumNames<SlotStart> {
+  static constexpr const char* names[] = {"zero", "last", "nearest", "auto"};
+};
+enum class RouteBy { keys, truth, chance };
+template <>
+struct EnumNames<RouteBy> {
+  static constexpr const char* names[] = {"keys", "true", "random"};
+};
+
+namespace {
+
+constexpr int64_t kProbeRows = 256;  // of a new stage, that earlier slots are tried on
+constexpr double kHelps = 0.7;       // start: auto copies a slot whose loss is below so much of the base's
+constexpr int64_t kLongestDescription = 1024;
+
+// Losses on rows of a stage, of the base and of slots.
+struct TriedSlots {
+  double base = 0;
+  std::vector<double> slots;
+  size_t best() const { return static_cast<size_t>(std::min_element(slots.begin(), slots.end()) - slots.begin()); }
+};
+
+// What the stages are to the rows of a batch, [B, stages] in double.
+struct StageFit {
+  torch::Tensor weights;        // how much each stage's slot counts; rows of zeros are the base's
+  torch::Tensor probabilities;  // of having come from it
+};
+
+class Route final : public Method {
+ public:
+  void visit(OptionVisitor& visitor) override {
+    choice_.visit(visitor);
+    visitor("samples", samples_, 0, int64_t(1) << 40, "of a stage, drawn at random, whose keys are measured; 0: all");
+    visitor("covariance", covariance_, "of keys within stages; diagonal: without correlations, for comparison");
+    visitor("ridge", ridge_, 0, 1, "part of the covariance that is the identity; more where samples are few");
+    visitor("choose", by_, "how a sample's stage is found: by keys; true or random, for comparison");
+    visitor("top", top_, 1, 64, "stages whose slots answer a sample together, weighed by probability; 1: the best");
+    visitor("temperature", temperature_, 1e-3, 1e6, "of the probabilities of stages");
+    visitor("start", start_,
+            "of a stage's slot: zero; a copy of the last stage's, of the slot with the lowest loss on the new stage "
+            "(nearest), or of that one if it helps (auto)");
+    visitor("share", share_, 0, 100,
+            "a stage goes on in an earlier slot whose loss there is at most 1 + this times that of the slot's own "
+            "stage; 0: every stage has its own slot");
+    visitor("fallback", fallback_, 0, 1,
+            "the base answers a sample farther from every stage than this part of the stage's held-out samples; 0: "
+            "never");
+    visitor("sites", sites_, kAdaptedSitesHelp);
+  }
+
+  void prepare(Backbone& model, const Options& options) override {
+    keys_.emplace(choice_, options.spectral);
+    int64_t depth = 0;
+    for (const auto& site : model.all_sites())
+      if (site.part == SitePart::down) depth = std::max(depth, site.layer + 1);
+    check(!choice_.has("states") || choice_.layer <= depth, "route.layer: ", choice_.layer,
+          " is no layer of the language model of ", model.name(), ", which has ", depth);
+    description_ = keys_->description(model);
+  }
+
+  std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
+                                      int stage) const override {
+    auto slot = alike(stage_slot(stage), adapted_sites(sites, plain, sites_), plain.sites.at(0));
+    for (auto& site : slot.sites) site.answering.kind = GateKind::given;
+    return AdapterLayout{slot};
+  }
+
+  void begin_stage(StageContext& stage) override {
+    slots_.resize(static_cast<size_t>(stage.stage) - 1);
+    for (const auto& old : slot_list()) {
+      stage.bank.freeze(stage_slot(old));
+      stage.bank.take_part(stage_slot(old), false, true);
+    }
+    slots_.push_back(stage.stage);
+    if (stage.stage == 1 || (start_ == SlotStart::zero && share_ == 0)) return;
+    at::NoGradGuard no_grad;
+    if (start_ == SlotStart::last && share_ == 0) return copy_slot(stage, slots_[slots_.size() - 2]);
+    begin_from_the_best(stage);
+  }
+
+  void after_stage(StageContext& stage) override {
+    at::NoGradGuard no_grad;
+    const auto rows = drawn_rows(stage.data.size(), samples_, draw_key(DrawPurpose::keys, stage.seed, stage.stage));
+    const auto keys = keys_->of(stage.model, stage.data, rows, stage.team);
+    check(at::isfinite(keys).all().item<bool>(), "stage ", stage.stage,
+          ": a key holds a number that is not finite; does the base compute in enough precision?");
+    reading_.reset();
+    const auto [inner, outer] = parted(keys, stage);
+    kept_.add(key_moments_in_blocks(inner));
+    if (outer.defined()) {
+      const int64_t t = kept_.stages() - 1;
+      const auto far = upper_quantile(reading().distances(outer).select(1, t), fallback_);
+      kept_.set_reach(t, far / std::max(reading().spread()[t].item<double>(), 1e-12));
+    }
+    if (share_ > 0) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
+  }
+
+  void route(RouteContext& context) override {
+    if (!context.answering) return;
+    at::NoGradGuard no_grad;
+    const auto known = std::min<int64_t>(kept_.stages(), context.stage);
+    // While a stage is being finished, its own slot answers its own data.
+    const auto fit = known < context.stage ? own_slot(context) : stage_fit(context);
+    const auto& weights = fit.weights;
+    for (const int slot : slot_list()) {
+      const auto name = stage_slot(slot);
+      auto weight = at::zeros({weights.size(0)}, at::kDouble);
+      for (int64_t t = 0; t < weights.size(1); ++t)
+        if (slots_[static_cast<size_t>(t)] == slot) weight = weight + weights.select(1, t);
+      // A slot that nobody needs is left out of the pass.
+      if (weight.eq(0).all().item<bool>()) {
+        context.slots &= ~context.bank.bit(name);
+        continue;
+      }
+      context.given[context.bank.number(name)] = weight.to(at::kFloat).unsqueeze(1).to(context.model.device());
+    }
+    if (context.choices) note(fit, *context.choices);
+  }
+
+  void state(StateVisitor& visitor) override {
+    auto stored = description_;
+    visitor.text("key", StateKind::statistics, stored);
+    check_description(stored);
+    auto slots = torch::tensor(slots_, at::kInt), loss = torch::tensor(own_loss_, at::kDouble);
+    visitor.tensor("slots", StateKind::statistics, slots);
+    visitor.tensor("loss", StateKind::statistics, loss);
+    slots_ = numbers<int>(slots);
+    own_loss_ = numbers<double>(loss);
+    kept_.state(visitor);
+    reading_.reset();
+  }
+
+  std::vector<StateShape> kept(const StateSizes& sizes) const override {
+    constexpr auto kind = StateKind::statistics;
+    const int64_t T = sizes.stages, D = choice_.most_numbers(sizes.widest_site, sizes.descriptor);
+    return {{"key", kind, {kLongestDescription}},
+            {"slots", kind, {T}},
+            {"loss", kind, {T}},
+            {"count", kind, {T}},
+            {"mean", kind, {T, D}},
+            {"scatter", kind, {T, D * (D + 1) / 2}},
+            {"reach", kind, {T}}};
+  }
+
+  MethodCosts costs(const CostContext& run) const override {
+    MethodCosts out;
+    const auto stages = static_cast<double>(run.task_samples.size());
+    const int64_t numbers = choice_.most_numbers(static_cast<int64_t>(run.width), run.options.spectral.dim());
+    out.device_bytes = 4 * run.parameters * std::max(0.0, stages - 1);
+    out.host_bytes = stages * static_cast<double>(StageKeyMoments::bytes(numbers));
+    out.checkpoint_bytes = out.device_bytes + out.host_bytes;
+    const double part =
+        choice_.has("spectra") || run.layers == 0 ? 1 : std::min(1.0, static_cast<double>(choice_.layer) / run.layers);
+    out.forward_samples = part * run.samples_up_to(samples_);
+    const bool tries = share_ > 0 || start_ == SlotStart::nearest || start_ == SlotStart::automatic;
+    if (tries) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
+    return out;
+  }
+
+ private:
+  template <class Number>
+  static std::vector<Number> numbers(const torch::Tensor& tensor) {
+    if (!tensor.defined()) return {};
+    const auto host = tensor.cpu().contiguous();
+    return {host.data_ptr<Number>(), host.data_ptr<Number>() + host.numel()};
+  }
+
+  // Each once, by the stage that made it.
+  std::vector<int> slot_list() const {
+    auto out = slots_;
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
+  void copy_slot(StageContext& stage, int from) const {
+    const auto source = stage_slot(from), target = stage_slot(stage.stage);
+    for (const auto& site : stage.bank.layout(target).sites) {
+      const auto& old = stage.bank.at(source, site.site).experts[0];
+      auto& fresh = stage.bank.at(target, site.site).experts[0];
+      fresh.a.copy_(old.a);
+      fresh.b.copy_(old.b);
+    }
+  }
+
+  // The mean loss of the base and of these slots over some rows of the stage.
+  TriedSlots tried(const StageContext& stage, const std::vector<int>& slots) const {
+    const auto rows = drawn_rows(stage.data.size(), kProbeRows, draw_key(DrawPurpose::probe, stage.seed, stage.stage));
+    std::vector<torch::Tensor> blocks;
+    const LongPass over{cat("losses of earlier adapters on ", stage.data.name), static_cast<int64_t>(rows.size()),
+                        stage.data.pass_samples()};
+    each_block(over, stage.team, [&](Part here, Part) {
+      const auto batch = stage.data.rows({rows.begin() + here.begin, rows.begin() + here.end});
+      const auto learnt = static_cast<double>(stage.task.learnt(batch));
+      std::vector<double> sums = {learnt, stage.task.loss_of(stage.model, batch, Pass{0, nullptr}).item<double>()};
+      for (const int slot : slots) {
+        Pass alone;
+        alone.slots = stage.bank.bit(stage_slot(slot));
+        sums.push_back(stage.task.loss_of(stage.model, batch, alone).item<double>());
+      }
+      for (size_t i = 1; i < sums.size(); ++i) sums[i] *= learnt;
+      blocks.push_back(torch::tensor(sums, at::kDouble).unsqueeze(0));
+    });
+    const auto all = stage.team.gather(blocks.empty() ? at::empty({0}, at::kDouble) : at::cat(blocks)).sum(0);
+    const auto means = numbers<double>(all / all[0]);
+    return {means[1], {means.begin() + 2, means.end()}};
+  }
+
+  void begin_from_the_best(StageContext& stage) {
+    slots_.pop_back();
+    const auto candidates = slot_list();
+    const auto losses = tried(stage, candidates);
+    const auto best = losses.best();
+    const int slot = candidates[best];
+    if (stage.team.leads())
+      log_info("stage ", stage.stage, ": loss of the base ", losses.base, ", of ", stage_slot(slot), ", the best of ",
+               candidates.size(), " slots, ", losses.slots[best]);
+    if (share_ > 0 && losses.slots[best] <= (1 + share_) * loss_at_home(slot)) {
+      stage.bank.remove(stage_slot(stage.stage));
+      stage.bank.unfreeze(stage_slot(slot));
+      stage.bank.take_part(stage_slot(slot), true, true);
+      slots_.push_back(slot);
+      return;
+    }
+    const bool helps = losses.slots[best] < kHelps * losses.base;
+    if (start_ == SlotStart::nearest || (start_ == SlotStart::automatic && helps)) copy_slot(stage, slot);
+    if (start_ == SlotStart::last) copy_slot(stage, slots_.back());
+    slots_.push_back(stage.stage);
+  }
+
+  // The loss with which a slot left the last of its stages.
+  double loss_at_home(int slot) const {
+    double out = -1;
+    for (size_t t = 0; t < own_loss_.size(); ++t)
+      if (slots_[t] == slot) out = own_loss_[t];
+    return out;
+  }
+
+  // Keys that moments are made of, and some held out of them, where a threshold is wanted and there are enough.
+  std::pair<torch::Tensor, torch::Tensor> parted(const torch::Tensor& keys, const StageContext& stage) const {
+    const int64_t count = keys.size(0), apart = count / 10;
+    if (fallback_ == 0 || apart == 0) return {keys, {}};
+    const auto held = drawn_rows(count, apart, draw_key(DrawPurpose::held_out, stage.seed, stage.stage));
+    auto inside = at::ones({count}, at::kBool);
+    inside.index_fill_(0, torch::tensor(held, at::kLong), false);
+    return {keys.index_select(0, inside.nonzero().flatten()), keys.index_select(0, torch::tensor(held, at::kLong))};
+  }
+
+  const KeyReading& reading() {
+    if (!reading_) reading_.emplace(kept_, ridge_, covariance_);
+    return *reading_;
+  }
+
+  static StageFit own_slot(const RouteContext& context) {
+    auto out = at::zeros({context.batch.size(), context.stage}, at::kDouble);
+    out.select(1, context.stage - 1).fill_(1);
+    return {out, out};
+  }
+
+  StageFit stage_fit(const RouteContext& context) {
+    const int64_t stages = kept_.stages();
+    if (by_ != RouteBy::keys) {
+      auto out = at::zeros({context.batch.size(), stages}, at::kDouble);
+      for (int64_t b = 0; b < context.batch.size(); ++b) {
+        const auto& info = context.batch.info[static_cast<size_t>(b)];
+        out[b][by_ == RouteBy::truth ? true_stage(info, stages) : random_stage(info, stages)] = 1;
+      }
+      return {out, out};
+    }
+    const auto distances = reading().distances(keys_->of(context.model, context.batch));
+    const auto scores = reading().scores(distances);
+    const auto probabilities = (scores / (2 * temperature_)).softmax(1);
+    auto weights = top_ == 1 ? among_the_best(scores) : probabilities;
+    if (top_ > 1 && top_ < stages) weights = weights * among_the_best(scores);
+    weights = weights / weights.sum(1, true);
+    if (fallback_ > 0) weights = weights * reached(distances).to(at::kDouble).unsqueeze(1);
+    return {weights, probabilities};
+  }
+
+  // The `top_` best stages of each row; of equal ones the earlier.
+  torch::Tensor among_the_best(const torch::Tensor& scores) const {
+    const auto order = std::get<1>(at::sort(scores, /*stable=*/true, 1, /*descending=*/true)).narrow(1, 0, top_);
+    return at::zeros_like(scores).scatter(1, order, 1.0);
+  }
+
+  // Whether any stage has held-out samples as far away, [B].
+  torch::Tensor reached(const torch::Tensor& distances) {
+    std::vector<double> limit;
+    for (int64_t t = 0; t < kept_.stages(); ++t) limit.push_back(kept_.reach(t));
+    return distances.le(torch::tensor(limit, at::kDouble) * reading().spread()).any(1);
+  }
+
+  static int64_t true_stage(const SampleInfo& info, int64_t stages) {
+    check(info.stage > 0, "route.choose: true needs samples whose stage is known, and that of ", info.id,
+          " is not; choose keys");
+    return std::min<int64_t>(info.stage, stages) - 1;
+  }
+  static int64_t random_stage(const SampleInfo& info, int64_t stages) {
+    const auto id = std::stoull(sha256_of(info.id + info.question).substr(0, 15), nullptr, 16);
+    return Random({0x40e7e, uint64_t(id)}).below(static_cast<uint32_t>(stages));
+  }
+
+  void note(const StageFit& fit, std::vector<RouteChoice>& choices) const {
+    choices.clear();
+    for (int64_t b = 0; b < fit.weights.size(0); ++b) {
+      const auto [most, best] = fit.weights[b].max(0);
+      const auto stage = best.item<int64_t>();
+      const bool base = most.item<double>() == 0;
+      choices.push_back({base ? "" : stage_slot(slots_[static_cast<size_t>(stage)]),
+                         base ? 1 : fit.probabilities[b][stage].item<double>()});
+    }
+  }
+
+  // Moments say nothing of keys that another base makes, or another choice of keys.
+  void check_description(const std::string& stored) const {
+    if (stored == description_ || description_.empty() || stored.empty()) return;
+    const auto then = nlohmann::json::parse(stored, nullptr, false), now = nlohmann::json::parse(description_);
+    for (const auto& [name, value] : now.items())
+      check(then.is_object() && then.contains(name) && then[name] == value,
+            "the moments that route keeps are of other keys: ", name, " was ",
+            then.is_object() && then.contains(name) ? then[name].dump() : "not given", " and is ", value.dump(),
+            "; use the base, precision and route options of the run that made them");
+  }
+
+  KeyChoice choice_;
+  int64_t samples_ = 0, top_ = 1;
+  double ridge_ = 1e-3, temperature_ = 1, share_ = 0, fallback_ = 0;
+  KeyCovariance covariance_ = KeyCovariance::full;
+  RouteBy by_ = RouteBy::keys;
+  SlotStart start_ = SlotStart::zero;
+  AdaptedSites sites_ = AdaptedSites::run;
+
+  std::optional<SampleKeys> keys_;
+  std::string description_;  // of the keys
+  StageKeyMoments kept_;
+  std::optional<KeyReading> reading_;  // of kept_, when first needed
+  std::vector<int> slots_;             // of every stage: the stage that made its slot
+  std::vector<double> own_loss_;       // with share: of every stage's slot on it, at its end
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_route_method() {
+  return std::make_unique<Route>();
+}
+
+}  // namespace asr

@@ -1,0 +1,166 @@
+#include "methods/terms/sample_keys.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/checksums.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "data/long_pass.h"
+#include "data/measure.h"
+
+namespace asr {
+namespace {
+
+constexpr uint64_t kProjectionSeed = 0x4b455953;
+constexpr int64_t kThumbnailSide = 8, kThumbnailNumbers = 3 * kThumbnailSide * kThumbnailSide;
+constexpr int64_t kWordBuckets = 1024;  // of word counts, where the vocabulary is larger
+const std::vector<std::string> kKeyParts = {"states", "tokens", "spectra", "thumbnail"};
+
+// [width, dimension], entries of variance 1 / dimension, so that lengths stay on average. The same on every machine.
+torch::Tensor gaussian_projection(const std::string& part, int64_t width, int64_t dimension) {
+  auto out = at::empty({width, dimension}, at::kDouble);
+  auto* value = out.data_ptr<double>();
+  Random random(
+      {kProjectionSeed, std::stoull(sha256_of(part).substr(0, 15), nullptr, 16), uint64_t(width), uint64_t(dimension)});
+  const double scale = 1 / std::sqrt(static_cast<double>(dimension));
+  constexpr double kTurn = 6.283185307179586;
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const double length = std::sqrt(-2 * std::log(1 - random.uniform()));
+    value[i] = scale * length * std::cos(kTurn * random.uniform());
+  }
+  return out.to(at::kFloat);
+}
+
+// How often each word of the question stands in it, words of large vocabularies in buckets: [B, buckets].
+torch::Tensor word_counts(const Batch& batch, int64_t vocabulary) {
+  const int64_t buckets = std::min(vocabulary, kWordBuckets);
+  const auto ids = batch.ids.cpu().contiguous(), asked = batch.question.cpu().contiguous();
+  auto out = at::zeros({ids.size(0), buckets}, at::kFloat);
+  for (int64_t b = 0; b < ids.size(0); ++b)
+    for (int64_t t = 0; t < ids.size(1); ++t) {
+      if (!asked.data_ptr<bool>()[b * ids.size(1) + t]) continue;
+      const auto id = static_cast<uint64_t>(ids.data_ptr<int64_t>()[b * ids.size(1) + t]);
+      const uint64_t bucket = vocabulary > kWordBuckets ? Random::mix(id) % uint64_t(kWordBuckets) : id;
+      out.data_ptr<float>()[b * buckets + static_cast<int64_t>(bucket)] += 1;
+    }
+  return out;
+}
+
+}  // namespace
+
+void KeyChoice::visit(OptionVisitor& visitor) {
+  visitor("keys", parts, "what a sample is routed by: states, tokens, spectra, thumbnail, or several of them");
+  visitor("layer", layer, 1, 1000, "of the language model, after which states are taken (keys: states)");
+  visitor("dimension", dimension, 1, 65536, "numbers of a part of the key; a wider one is projected at random");
+  visitor("parts", sides, "sides of a sample that its key may see; spectra are of both");
+  visitor("tap_layers", tap_layers, 1, 1000, "last layers whose attention is looked at (keys: spectra)");
+}
+
+bool KeyChoice::has(const std::string& part) const {
+  return std::find(parts.begin(), parts.end(), part) != parts.end();
+}
+
+int64_t KeyChoice::most_numbers(int64_t width, int64_t descriptor) const {
+  const int64_t sides_seen = sides == KeySides::both ? 2 : 1;
+  int64_t out = 0;
+  if (has("states")) out += sides_seen * std::min(width, dimension);
+  if (has("tokens")) out += std::min(width, dimension);
+  if (has("spectra")) out += std::min(descriptor, dimension);
+  if (has("thumbnail")) out += std::min(kThumbnailNumbers, dimension) + std::min(kWordBuckets, dimension);
+  return out;
+}
+
+SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
+    : choice_(choice), spectral_(spectral) {
+  check(!choice_.parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
+  for (const auto& part : choice_.parts)
+    check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
+          "' is unknown", did_you_mean(part, kKeyParts));
+  check(choice_.sides != KeySides::picture || choice_.parts != std::vector<std::string>{"tokens"},
+        "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
+}
+
+torch::Tensor SampleKeys::projected(const std::string& name, const torch::Tensor& part) const {
+  const auto wide = part.to(at::kFloat);
+  if (wide.size(1) <= choice_.dimension) return wide.cpu();
+  auto& matrix = projections_[name];
+  if (!matrix.defined()) matrix = gaussian_projection(name, wide.size(1), choice_.dimension);
+  if (matrix.device() != wide.device()) matrix = matrix.to(wide.device());
+  return wide.mm(matrix).cpu();
+}
+
+void SampleKeys::add_thumbnail(const Batch& batch, std::vector<torch::Tensor>& parts) const {
+  const auto& pixels = batch.pixels;
+  check(pixels.defined() && pixels.dim() == 4 && pixels.size(0) == batch.size() && pixels.size(1) == 3,
+        "route.keys: a thumbnail needs one picture a sample, as pixels [samples, 3, height, width]; choose other keys");
+  const auto small = at::adaptive_avg_pool2d(pixels.to(at::kFloat), {kThumbnailSide, kThumbnailSide});
+  parts.push_back(projected("thumbnail", small.flatten(1)));
+}
+
+torch::Tensor SampleKeys::of(const Backbone& model, const SampleBatch& samples) const {
+  at::NoGradGuard no_grad;
+  const auto& batch = samples.input;
+  const bool picture = choice_.sides != KeySides::text, text = choice_.sides != KeySides::picture;
+  Want want;
+  want.loss = false;
+  want.early_layer = choice_.has("states") ? choice_.layer : 0;
+  want.early = choice_.has("tokens") && text;
+  want.tap_layers = choice_.has("spectra") ? std::min(choice_.tap_layers, model.layers()) : 0;
+  Output out;
+  if (want.early_layer || want.early || want.tap_layers) out = model.forward(batch, Pass{0, nullptr}, want);
+  std::vector<torch::Tensor> parts;
+  for (const auto& part : choice_.parts) {
+    if (part == "states" && picture) parts.push_back(projected("states.picture", out.early_image));
+    if (part == "states" && text) parts.push_back(projected("states.text", out.early_text));
+    if (part == "tokens" && text) parts.push_back(projected("tokens", out.text_input));
+    if (part == "spectra") {
+      if (!encoder_)
+        encoder_ = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral_);
+      parts.push_back(projected("spectra", encoder_->descriptor(out.attention, row_weights(batch, out))));
+    }
+    if (part == "thumbnail" && picture) add_thumbnail(batch, parts);
+    if (part == "thumbnail" && text)
+      parts.push_back(projected("words", word_counts(batch, model.token_embedding().size(0))));
+  }
+  return at::cat(parts, 1);
+}
+
+torch::Tensor SampleKeys::of(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
+                             const Team& team) const {
+  std::vector<torch::Tensor> blocks;
+  const LongPass over{cat("keys of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
+  each_block(over, team, [&](Part here, Part) {
+    blocks.push_back(of(model, set.rows({rows.begin() + here.begin, rows.begin() + here.end})));
+  });
+  return team.gather(blocks.empty() ? at::empty({0}, at::kFloat) : at::cat(blocks));
+}
+
+std::string SampleKeys::description(Backbone& model) const {
+  const auto embedding = model.token_embedding();
+  Sha256 weights;
+  const auto add = [&](const torch::Tensor& rows) {
+    const auto host = rows.detach().cpu().contiguous();
+    weights.update(host.data_ptr(), host.nbytes());
+  };
+  add(embedding.narrow(0, 0, std::min<int64_t>(64, embedding.size(0))));
+  const auto sites = model.all_sites();
+  for (const auto& site : sites) add(site.linear->weight.narrow(0, 0, 1));
+  nlohmann::json out = {{"base", model.name()},
+                        {"weights", weights.hex().substr(0, 16)},
+                        {"precision", sites.empty() ? "" : c10::toString(sites[0].linear->weight.scalar_type())},
+                        {"keys", choice_.parts},
+                        {"sides", enum_name(choice_.sides)},
+                        {"dimension", choice_.dimension},
+                        {"projection_seed", kProjectionSeed}};
+  if (choice_.has("states")) out["layer"] = choice_.layer;
+  if (choice_.has("spectra")) out["tap_layers"] = choice_.tap_layers;
+  return out.dump();
+}
+
+}  // namespace asr

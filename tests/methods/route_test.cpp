@@ -1,0 +1,261 @@
+// Route: which slot answers a sample, how slots begin, and what the key is made of. Expected scores are computed with
+// plain loops (plain_stages.h).
+#include <cmath>
+
+#include "methods/terms/sample_keys.h"
+#include "tests/methods/method_case.h"
+#include "tests/methods/plain_stages.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+// The key that route takes by default, computed from a whole pass of the model.
+torch::Tensor early_keys(const MethodCase& fixture, const SampleBatch& batch) {
+  at::NoGradGuard no_grad;
+  Want want;
+  want.early_layer = 1;
+  const auto out = fixture.model->forward(batch.input, Pass{0, nullptr}, want);
+  return at::cat({out.early_image, out.early_text}, 1);
+}
+
+struct RouteCase : MethodCase {
+  std::unique_ptr<TemporaryFolder> folder;
+  std::vector<EncodedSamples> sets;
+
+  explicit RouteCase(const std::vector<Assignment>& options = {}) : RouteCase(options, made_folder()) {}
+
+  // Stages of these tasks of the stream, begun and finished; adapters get numbers in between.
+  void train(const std::vector<size_t>& tasks) {
+    for (const size_t task_number : tasks) {
+      const int stage = static_cast<int>(sets.size()) + 1;
+      lay_out(stage);
+      sets.push_back(data(task_number));
+      auto context = stage_context(stage, sets.back());
+      method->begin_stage(context);
+      trained = bank->trained();
+      fill(static_cast<uint64_t>(stage));
+      method->after_stage(context);
+    }
+  }
+  void fill(uint64_t seed) {  // what is trained now
+    auto generator = at::detail::createCPUGenerator(seed);
+    at::NoGradGuard no_grad;
+    for (const auto& [tensor_name, tensor] : bank->trained()) {
+      auto value = tensor;
+      value.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.1);
+    }
+  }
+  SampleBatch batch_of(size_t stage, int64_t rows = 12) { return sets[stage].rows(range(0, rows)); }
+
+ private:
+  static std::unique_ptr<TemporaryFolder> made_folder() {
+    auto out = std::make_unique<TemporaryFolder>();
+    write_small_model(*out / "model");
+    return out;
+  }
+  RouteCase(const std::vector<Assignment>& options, std::unique_ptr<TemporaryFolder> place)
+      : MethodCase("route", options, *place / "model"), folder(std::move(place)) {}
+};
+
+Assignment option(const std::string& key, const std::string& value) {
+  return {"route." + key, value, "test"};
+}
+
+TEST(Route, AnswersWithTheSlotOfTheStageThatFits) {
+  RouteCase fixture;
+  fixture.train({0, 3, 6});
+  std::vector<torch::Tensor> keys;
+  for (size_t t = 0; t < 3; ++t) keys.push_back(early_keys(fixture, fixture.batch_of(t)));
+  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * 64 / 36));
+  for (size_t t = 0; t < 3; ++t) {
+    const auto batch = fixture.batch_of(t);
+    const auto routed = fixture.pass(batch, 3, true);
+    for (int64_t b = 0; b < batch.size(); ++b) {
+      const auto best = plain.best(keys[t][b]);
+      EXPECT_EQ(best, t);  // tasks ask different questions
+      for (size_t k = 0; k < 3; ++k) {
+        const auto weight = routed.given.count(k) ? routed.given.at(k)[b][0].item<double>() : 0.0;
+        EXPECT_EQ(weight, k == best ? 1 : 0) << t << " " << b << " " << k;
+      }
+    }
+    // Slots that no row needs are not computed.
+    EXPECT_EQ(routed.how.slots & 7, uint64_t(1) << t);
+  }
+}
+
+TEST(Route, TrainsTheNewestSlotAlone) {
+  RouteCase fixture;
+  fixture.train({0, 3});
+  EXPECT_EQ(fixture.bank->training() & 3, fixture.bank->bit("stage-2"));
+  for (const auto& [name, tensor] : fixture.bank->trained()) EXPECT_EQ(name.rfind("stage-2:", 0), 0u) << name;
+  EXPECT_TRUE(fixture.bank->is_frozen("stage-1"));
+  // Before a stage has moments, its own slot answers.
+  fixture.lay_out(3);
+  fixture.sets.push_back(fixture.data(6));
+  auto context = fixture.stage_context(3, fixture.sets.back());
+  fixture.method->begin_stage(context);
+  const auto routed = fixture.pass(fixture.batch_of(0), 3, true);
+  EXPECT_EQ(routed.how.slots & 7, fixture.bank->bit("stage-3"));
+  // The pass that trains is left alone.
+  EXPECT_TRUE(fixture.pass(fixture.batch_of(0), 3, false).given.empty());
+}
+
+TEST(Route, KeysIgnoreTheAnswerAndTheAdapters) {
+  RouteCase fixture;
+  fixture.train({0});
+  const auto batch = fixture.batch_of(0);
+  const SampleKeys keys{KeyChoice(), SpectralOptions()};
+  const auto before = keys.of(*fixture.model, batch);
+  EXPECT_TRUE(at::allclose(before, early_keys(fixture, batch), 1e-5, 1e-6));
+  fixture.fill(99);
+  auto other = batch;
+  other.input.ids = at::where(batch.input.labels.ge(0), at::full_like(batch.input.ids, 9), batch.input.ids);
+  EXPECT_TRUE(keys.of(*fixture.model, other).equal(before));
+}
+
+// All tensors of a slot in one row.
+torch::Tensor slot_numbers(const RouteCase& fixture, const std::string& slot) {
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, tensor] : fixture.bank->tensors_of(slot)) parts.push_back(tensor.detach().flatten());
+  return at::cat(parts);
+}
+
+// Two stages done; the third begun on `task`.
+std::unique_ptr<RouteCase> third_stage(const std::vector<Assignment>& options, size_t task) {
+  auto out = std::make_unique<RouteCase>(options);
+  out->train({0, 3});
+  out->lay_out(3);
+  out->sets.push_back(out->data(task));
+  auto context = out->stage_context(3, out->sets.back());
+  out->method->begin_stage(context);
+  return out;
+}
+
+double loss_with(RouteCase& fixture, uint64_t slots) {
+  at::NoGradGuard no_grad;
+  Pass pass;
+  pass.slots = slots;
+  return fixture.task->loss_of(*fixture.model, fixture.batch_of(2), pass).item<double>();
+}
+
+TEST(Route, SlotsStartAsAsked) {
+  const auto zero = third_stage({option("start", "zero")}, 6);
+  for (const auto& [name, tensor] : zero->bank->tensors_of("stage-3"))
+    EXPECT_EQ(tensor.abs().max().item<double>() == 0, name.find("lora_B") != std::string::npos) << name;
+  const auto last = third_stage({option("start", "last")}, 6);
+  EXPECT_TRUE(slot_numbers(*last, "stage-3").equal(slot_numbers(*last, "stage-2")));
+  EXPECT_FALSE(last->bank->is_frozen("stage-3"));
+  const auto nearest = third_stage({option("start", "nearest")}, 6);
+  const double one = loss_with(*nearest, nearest->bank->bit("stage-1"));
+  const double two = loss_with(*nearest, nearest->bank->bit("stage-2"));
+  const auto best = one <= two ? "stage-1" : "stage-2";
+  EXPECT_TRUE(slot_numbers(*nearest, "stage-3").equal(slot_numbers(*nearest, best))) << one << " " << two;
+}
+
+TEST(Route, TopWeighsTheBestStagesByProbability) {
+  RouteCase fixture({option("top", "2"), option("temperature", "40")});
+  fixture.train({0, 3, 6});
+  std::vector<torch::Tensor> keys;
+  for (size_t t = 0; t < 3; ++t) keys.push_back(early_keys(fixture, fixture.batch_of(t)));
+  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * 64 / 36));
+  const auto routed = fixture.pass(fixture.batch_of(1, 4), 3, true);
+  for (int64_t b = 0; b < 4; ++b) {
+    std::vector<double> p;
+    for (size_t t = 0; t < 3; ++t) p.push_back(std::exp(plain.score(keys[1][b], t) / 2 / 40));
+    const auto least = static_cast<size_t>(std::min_element(p.begin(), p.end()) - p.begin());
+    p[least] = 0;
+    for (size_t t = 0; t < 3; ++t) {
+      const auto found = routed.given.count(t) ? routed.given.at(t)[b][0].item<double>() : 0.0;
+      EXPECT_NEAR(found, p[t] / (p[0] + p[1] + p[2]), 2e-3) << b << " " << t;
+    }
+  }
+}
+
+TEST(Route, AStrangeSampleGoesToTheBase) {
+  RouteCase fixture({option("fallback", "0.9"), option("keys", "[tokens]")});
+  fixture.train({0, 3});
+  auto known = fixture.batch_of(0, 2), strange = known;
+  const auto asked = known.input.question.logical_and(at::arange(known.input.ids.size(1)).gt(0));
+  strange.input.ids = at::where(asked, at::full_like(known.input.ids, 4), known.input.ids);
+  EXPECT_NE(fixture.pass(known, 2, true).how.slots & 3, 0u);
+  const auto routed = fixture.pass(strange, 2, true);
+  EXPECT_EQ(routed.how.slots & 3, 0u);
+  EXPECT_TRUE(routed.given.empty());
+}
+
+TEST(Route, ControlsChooseWithoutKeys) {
+  RouteCase given({option("choose", "true")});
+  given.train({0, 3});
+  auto batch = given.batch_of(0, 3);
+  EXPECT_CONTAINS(message_of([&] { given.pass(batch, 2, true); }), "stage is known");
+  for (int64_t b = 0; b < 3; ++b) batch.info[static_cast<size_t>(b)].stage = b == 1 ? 1 : 2;
+  const auto routed = given.pass(batch, 2, true);
+  for (int64_t b = 0; b < 3; ++b) EXPECT_EQ(routed.given.at(0)[b][0].item<double>(), b == 1 ? 1 : 0);
+  RouteCase random({option("choose", "random")});
+  random.train({0, 3});
+  double first = 0;
+  for (const size_t stage : {0, 1}) {
+    const auto chosen = random.pass(random.batch_of(stage), 2, true);
+    first += chosen.given.count(0) ? chosen.given.at(0).sum().item<double>() : 0.0;
+    const auto again = random.pass(random.batch_of(stage, 5), 2, true);  // by the sample, not by its place
+    const bool same = !again.given.count(0) || again.given.at(0).equal(chosen.given.at(0).narrow(0, 0, 5));
+    EXPECT_TRUE(same) << stage;
+  }
+  EXPECT_GT(first, 4);
+  EXPECT_LT(first, 20);
+}
+
+TEST(Route, EveryPartOfTheKeyIsThere) {
+  RouteCase fixture;
+  const auto batch = fixture.data(0).rows(range(0, 3));
+  const int64_t width = fixture.model->width();
+  const auto numbers = [&](std::vector<std::string> parts, KeySides sides, int64_t dimension) {
+    KeyChoice choice;
+    choice.parts = std::move(parts);
+    choice.sides = sides;
+    choice.dimension = dimension;
+    choice.tap_layers = 2;
+    const SampleKeys keys{choice, SpectralOptions()};
+    const auto found = keys.of(*fixture.model, batch);
+    EXPECT_TRUE(keys.of(*fixture.model, batch).equal(found));
+    EXPECT_GT(found.std(0).max().item<double>(), 0);
+    EXPECT_LE(found.size(1), choice.most_numbers(width, SpectralOptions().dim()));
+    return found.size(1);
+  };
+  EXPECT_EQ(numbers({"states"}, KeySides::both, 1024), 2 * width);
+  EXPECT_EQ(numbers({"states"}, KeySides::text, 1024), width);
+  EXPECT_EQ(numbers({"states", "tokens"}, KeySides::picture, 1024), width);
+  EXPECT_EQ(numbers({"states", "tokens", "spectra"}, KeySides::both, 1024), 3 * width + 54);
+  EXPECT_EQ(numbers({"states", "spectra"}, KeySides::both, 10), 30);
+  const int64_t words = fixture.model->token_embedding().size(0);
+  EXPECT_EQ(numbers({"thumbnail"}, KeySides::both, 4096), 192 + std::min<int64_t>(words, 1024));
+  EXPECT_EQ(numbers({"thumbnail"}, KeySides::picture, 4096), 192);
+  EXPECT_CONTAINS(message_of([&] { numbers({}, KeySides::both, 8); }), "route.keys: is empty");
+  EXPECT_CONTAINS(message_of([&] { numbers({"stats"}, KeySides::both, 8); }), "did you mean 'states'");
+  EXPECT_CONTAINS(message_of([&] { numbers({"tokens"}, KeySides::picture, 8); }), "nothing is left");
+}
+
+// A random projection keeps squared lengths on average.
+TEST(Route, ProjectionKeepsLengths) {
+  RouteCase fixture;
+  const auto batch = fixture.data(0).rows(range(0, 12));
+  KeyChoice whole, small;
+  whole.sides = small.sides = KeySides::text;
+  small.dimension = 24;
+  const auto a = SampleKeys{whole, SpectralOptions()}.of(*fixture.model, batch);
+  const auto b = SampleKeys{small, SpectralOptions()}.of(*fixture.model, batch);
+  const double ratio = (b.square().sum() / a.square().sum()).item<double>();
+  EXPECT_GT(ratio, 0.4);
+  EXPECT_LT(ratio, 2.0);
+}
+
+TEST(Route, RefusesALayerThatIsNotThere) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  EXPECT_CONTAINS(message_of([&] { MethodCase("route", {option("layer", "3")}, folder / "model"); }),
+                  "route.layer: 3 is no layer of the language model of");
+}
+
+}  // namespace
+}  // namespace asr
