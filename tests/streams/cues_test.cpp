@@ -233,6 +233,7 @@ TEST(Cues, ABlurredStageTrainsOnOthersTooAndTestsCombinations) {
   constexpr int n = 1000;
   for (size_t task = 0; task < s.tasks.size(); ++task) {
     const auto own = s.tasks[task].cue->name();
+    EXPECT_EQ(s.tasks[task].domain, s.tasks[0].domain);
     int strangers = 0, combinations = 0;
     std::set<std::string> seen;
     for (uint64_t i = 0; i < n; ++i) {
