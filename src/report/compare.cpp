@@ -177,6 +177,18 @@ std::string table_title(const ComparisonTable& table) {
 
 namespace {
 
+void note_search(const ComparisonTable& search, ComparisonTable& table) {
+  std::map<std::string, std::pair<size_t, size_t>> spent;  // points and runs by label
+  for (const auto& group : search.groups) {
+    const auto colon = group.label.find(':');
+    if (colon == std::string::npos) continue;
+    auto& [points, runs] = spent[group.label.substr(0, colon)];
+    ++points;
+    runs += group.runs.size();
+  }
+  for (const auto& [label, count] : spent) table.searched[label] = cat(count.first, " points, ", count.second, " runs");
+}
+
 // The tables of the search say how each row lies against the baseline's curve over rates, and step aside.
 void apply_protocol(Comparison& comparison, const Protocol& protocol) {
   comparison.by_protocol = true;
@@ -187,10 +199,12 @@ void apply_protocol(Comparison& comparison, const Protocol& protocol) {
   check(!comparison.tables.empty(),
         "every run was scored on the split tune, which is never reported; add runs of test");
   for (auto& table : comparison.tables)
-    for (const auto& search : comparison.searches)
-      if (search.stream == table.stream && search.backbone == table.backbone && search.head == table.head)
-        for (const auto& row : brake_rows(search, table.baseline))
-          table.places[row.point.label] = row.words(table.baseline);
+    for (const auto& search : comparison.searches) {
+      if (search.stream != table.stream || search.backbone != table.backbone || search.head != table.head) continue;
+      for (const auto& row : brake_rows(search, table.baseline))
+        table.places[row.point.label] = row.words(table.baseline);
+      note_search(search, table);
+    }
   comparison.contrasts = contrast_results(comparison.tables, protocol);
 }
 

@@ -46,10 +46,11 @@ struct ComparisonTable {
   std::string split, head;  // heads and splits are never mixed
   std::string held_out;     // concept group that training left out; "mean over ..."; empty: none
   bool means = false;
-  std::vector<Group> groups;                  // zero-shot, the baseline, the others by name, joint
-  std::string baseline;                       // the label that others are compared with, whether it is here or not
-  std::string against;                        // the same where it is here; empty: no differences
-  std::map<std::string, std::string> places;  // of a label, against the baseline's curve over rates
+  std::vector<Group> groups;                    // zero-shot, the baseline, the others by name, joint
+  std::string baseline;                         // the label that others are compared with, whether it is here or not
+  std::string against;                          // the same where it is here; empty: no differences
+  std::map<std::string, std::string> places;    // of a label, against the baseline's curve over rates
+  std::map<std::string, std::string> searched;  // for a label: how many points, with how many runs
   std::vector<Difference> differences;
   std::vector<std::string> notes;
 };

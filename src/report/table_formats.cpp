@@ -344,6 +344,7 @@ json comparison_json(const Comparison& comparison) {
                       {"split", table.split},
                       {"head", table.head},
                       {"places", table.places},
+                      {"searched", table.searched},
                       {"groups", groups},
                       {"against", table.against},
                       {"differences", differences},

@@ -125,6 +125,7 @@ Grid difference_grid(const Comparison& comparison, const ComparisonTable& table)
 
 Grid settings_grid(const ComparisonTable& table) {
   Grid grid{"chosen settings and cost", {"label", "rate", "strength", "epochs", "trained", "kept", "passes"}, {}};
+  if (!table.searched.empty()) grid.header.push_back("searched");
   if (!table.places.empty()) grid.header.push_back("against " + table.baseline + "'s rates");
   const auto known = [](const std::string& text) { return Cell{text.empty() ? "-" : printable(text), ""}; };
   const auto rounded = [&](double value, const char* format) {
@@ -140,6 +141,8 @@ Grid settings_grid(const ComparisonTable& table) {
                              rounded(s.parameters, "{:.0f}"),
                              known(std::isfinite(s.bytes) ? human_bytes(s.bytes) : ""),
                              rounded(s.passes, "{:.2f}")};
+    const auto searched = table.searched.find(group.label);
+    if (!table.searched.empty()) row.push_back({searched == table.searched.end() ? "" : searched->second, ""});
     const auto place = table.places.find(group.label);
     if (!table.places.empty()) row.push_back({place == table.places.end() ? "" : place->second, ""});
     grid.rows.push_back(std::move(row));

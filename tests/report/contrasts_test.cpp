@@ -197,7 +197,7 @@ TEST_F(Contrasts, TheSearchNamesBrakesInTheReportedRow) {
   const auto comparison = compare_runs(set, options);
   EXPECT_EQ(comparison.tables.size(), 3u);  // the search is no table of the report
   ASSERT_EQ(comparison.searches.size(), 1u);
-  EXPECT_CONTAINS(markdown_tables(comparison), "a brake: on vanilla's rate curve |");
+  EXPECT_CONTAINS(markdown_tables(comparison), "| 1 points, 3 runs | a brake: on vanilla's rate curve |");
   set.runs.erase(set.runs.begin(), set.runs.begin() + 36);
   RunSet only;
   for (const auto& run : set.runs)
