@@ -16,11 +16,6 @@ int64_t answer_tokens(const world::Task& task) {
       return 56;
     case world::Format::bounding_box:
       return 12;
-    case world::Format::record:
-    case world::Format::alphabetical:
-    case world::Format::color_initials:
-    case world::Format::backwards:
-      return 24;
     default:
       return 8;
   }

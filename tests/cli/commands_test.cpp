@@ -395,7 +395,7 @@ TEST_F(Commands, WorldExportIsInOfficialForm) {
   expect_refused({"world", "export", "--stream", "world-1", "-o", out}, "did you mean 'world-10'?");
   expect_refused({"world", "export", "-o", out, "--train", "0", "--val", "0"}, "nothing to export");
   expect_refused({"world", "export", "-o", out, "--size", "4"}, "--size");
-  EXPECT_CONTAINS(run_program({"world", "streams"}).out, "world-ucit");
+  EXPECT_CONTAINS(run_program({"world", "streams"}).out, "world-cit");
 }
 
 TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {

@@ -1,7 +1,6 @@
 // Instruction tasks: the same scenes, asked for in other answer formats.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "streams/world/phrases.h"
 #include "streams/world/questions.h"
@@ -15,9 +14,7 @@ struct FormatRow {
 };
 constexpr FormatRow kRows[kFormats] = {{"yes_no", "exact"},       {"letter_choice", "letter"}, {"class_name", "exact"},
                                        {"short_answer", "exact"}, {"reading", "exact"},        {"counting", "exact"},
-                                       {"bounding_box", "iou50"}, {"caption", "caption7"},     {"cell_code", "exact"},
-                                       {"backwards", "exact"},    {"color_initials", "exact"}, {"record", "exact"},
-                                       {"tally", "exact"},        {"alphabetical", "exact"}};
+                                       {"bounding_box", "iou50"}, {"caption", "caption7"}};
 
 using Answer = std::optional<Question>;
 
@@ -80,69 +77,6 @@ Answer caption(const Scene& scene, Random& random) {
   return q;
 }
 
-struct AboutOne {
-  const char *before, *after;  // the words around the object's description
-  const std::string (*answer)(const Object&);
-  const char *skill, *second;
-};
-
-Answer about_one(const Scene& scene, Random& random, const AboutOne& form) {
-  const size_t i = random.below(static_cast<uint32_t>(scene.objects.size()));
-  const auto phrase = describe(scene, i, Hide::nothing, random);
-  if (phrase.empty()) return std::nullopt;
-  const auto& object = scene.objects[i];
-  return Question{form.before + phrase + form.after, form.answer(object), {}, form.skill, form.second, object.shape};
-}
-
-Answer backwards(const Scene& scene, Random&) {
-  const Object* sign = nullptr;
-  for (const auto& o : scene.objects)
-    if (o.shape == Shape::sign && o.text.size() > 1) sign = sign ? sign : &o;
-  if (!sign || count_of(scene, Shape::sign) != 1) return std::nullopt;
-  return Question{"Spell the word on the sign backwards.",
-                  std::string(sign->text.rbegin(), sign->text.rend()),
-                  {},
-                  "read",
-                  "",
-                  Shape::sign};
-}
-
-Answer color_initials(const Scene& scene, Random&) {
-  std::string answer;
-  for (const auto& o : scene.objects)
-    answer += (answer.empty() ? "" : " ") + std::string(name_of(o.color)).substr(0, 2);
-  return Question{
-      "Give the first two letters of every color, row by row.", answer, {}, "color", "", scene.objects[0].shape};
-}
-
-Answer tally(const Scene& scene, Random& random) {
-  const Shape shape =
-      random.chance(0.15) ? static_cast<Shape>(random.below(kShapes)) : random.pick(scene.objects).shape;
-  const int count = count_of(scene, shape);
-  return Question{std::string("Count the ") + plural_of(shape) + " with tally marks.",
-                  count ? std::string(count, '|') : "none",
-                  {},
-                  "count",
-                  "",
-                  shape};
-}
-
-Answer alphabetical(const Scene& scene, Random&) {
-  std::set<std::string> names;
-  for (const auto& o : scene.objects) names.insert(name_of(o.shape));
-  std::string answer;
-  for (const auto& name : names) answer += (answer.empty() ? "" : ", ") + name;
-  return Question{
-      "List every kind of object once, in alphabetical order.", answer, {}, "object", "", scene.objects[0].shape};
-}
-
-const std::string cell_code(const Object& o) {
-  return std::string(1, static_cast<char>('A' + o.place % 3)) + std::to_string(o.place / 3 + 1);
-}
-const std::string record(const Object& o) {
-  return std::string(name_of(o.color)) + "|" + name_of(o.shape) + "|" + name_of(o.size);
-}
-
 }  // namespace
 
 const char* name_of(Format format) {
@@ -171,20 +105,6 @@ std::optional<Question> instruct(Format format, const Scene& scene, Random& rand
       return bounding_box(scene, random);
     case Format::caption:
       return caption(scene, random);
-    case Format::cell_code:
-      return about_one(
-          scene, random,
-          {"Name the cell of the ", " by column letter and row number.", cell_code, "location", "grounding"});
-    case Format::backwards:
-      return backwards(scene, random);
-    case Format::color_initials:
-      return color_initials(scene, random);
-    case Format::record:
-      return about_one(scene, random, {"Report the ", " as color|shape|size.", record, "attribute", "color"});
-    case Format::tally:
-      return tally(scene, random);
-    case Format::alphabetical:
-      return alphabetical(scene, random);
   }
   return std::nullopt;
 }

@@ -14,24 +14,9 @@ enum class Type { count, color, location, comparison, attribute, activity, exist
 inline constexpr int kTypes = 10;
 const char* name_of(Type type);
 
-// Instruction tasks: the first eight form world-cit, the last six world-ucit, whose formats no other stream uses.
-enum class Format {
-  yes_no,
-  letter_choice,
-  class_name,
-  short_answer,
-  reading,
-  counting,
-  bounding_box,
-  caption,
-  cell_code,
-  backwards,
-  color_initials,
-  record,
-  tally,
-  alphabetical
-};
-inline constexpr int kFormats = 14;
+// The instruction tasks of world-cit.
+enum class Format { yes_no, letter_choice, class_name, short_answer, reading, counting, bounding_box, caption };
+inline constexpr int kFormats = 8;
 const char* name_of(Format format);
 const char* metric_of(Format format);  // exact, letter, iou50 or caption7
 
