@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <set>
@@ -14,69 +13,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "io/analysis_file.h"
-#include "report/run_files.h"
+#include "cli/stage_samples.h"
 #include "spectral/forgetting_bound.h"
 
 namespace asr {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
-
-// One analysis file and what its descriptors were made with.
-struct StageSamples {
-  int64_t stage = 0;
-  Options options;
-  AnalysisFile file;
-  const std::vector<Vector>& descriptor() const { return file.samples.descriptor; }
-  const std::vector<int64_t>& skill() const { return file.samples.skill; }
-};
-
-StageSamples read_samples(const std::string& path, int64_t stage) {
-  StageSamples out;
-  out.stage = stage;
-  out.file = read_analysis_file(path);
-  check(!out.file.options.empty(), path, ": metadata 'options' is missing; is this a run's analysis file?");
-  out.options =
-      resolve_options("sound", manifest_assignments(parse_json(out.file.options, path + ": metadata 'options'"),
-                                                    path + " (metadata 'options')"));
-  const auto& samples = out.file.samples;
-  check(!samples.descriptor.empty() && samples.correct.size() == samples.descriptor.size(), path,
-        ": no samples with 'sample.descriptor' and 'sample.correct'; the theorem is checked on single samples");
-  check(static_cast<int64_t>(samples.descriptor[0].size()) == out.options.spectral.dim(), path,
-        ": 'sample.descriptor' has ", samples.descriptor[0].size(), " columns; its options make ",
-        out.options.spectral.dim());
-  return out;
-}
-
-// The rows of one skill in these tasks: task by task, and within each in the order of the file, which is the same at
-// every stage.
-std::vector<size_t> rows_of(const AnalysisFile& file, int64_t skill, const std::set<std::string>& tasks) {
-  std::vector<size_t> out;
-  for (const auto& task : tasks)
-    for (size_t i = 0; i < file.samples.skill.size(); ++i) {
-      const bool wanted = file.task_names[static_cast<size_t>(file.samples.task[i])] == task;
-      if (wanted && file.samples.skill[i] == skill) out.push_back(i);
-    }
-  return out;
-}
-
-PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill) {
-  const auto tasks = shared_tasks(before, after, skill);
-  const auto old_rows = rows_of(before, skill, tasks), new_rows = rows_of(after, skill, tasks);
-  check(old_rows.size() == new_rows.size(), after.path, ": ", new_rows.size(), " samples of skill '",
-        printable(after.skill_name(skill)), "' in the tasks shared with ", before.path, ", which has ", old_rows.size(),
-        "; the same samples must be measured at every stage");
-  PairedSamples out;
-  for (size_t i = 0; i < old_rows.size(); ++i) {
-    out.old_rows.push_back(before.samples.descriptor[old_rows[i]]);
-    out.new_rows.push_back(after.samples.descriptor[new_rows[i]]);
-    out.old_score.push_back(before.samples.correct[old_rows[i]]);
-    out.new_score.push_back(after.samples.correct[new_rows[i]]);
-  }
-  return out;
-}
 
 // A run with its theorem: the transitions between consecutive stages and the fits over all of them.
 struct RunBound {
@@ -108,7 +51,7 @@ RunBound bound_of(const std::string& folder, const std::vector<int64_t>& stages)
   RunBound out;
   out.folder = folder;
   for (const int64_t stage : stages)
-    out.stages.push_back(read_samples(fmt::format("{}/stages/{:02}/analysis.safetensors", folder, stage), stage));
+    out.stages.push_back(read_stage_samples(fmt::format("{}/stages/{:02}/analysis.safetensors", folder, stage), stage));
   for (size_t i = 1; i < out.stages.size(); ++i) {
     auto transition = transition_between(out.stages[i - 1], out.stages[i]);
     if (!transition.skills.empty()) out.transitions.push_back(std::move(transition));
@@ -126,14 +69,6 @@ std::array<double, 6> six_numbers(const StageSamples& stage, int64_t skill) {
   const auto& o = stage.options.spectral;
   const auto radial_end = mean.begin() + o.radial_bins, angular_end = radial_end + o.angular_bins;
   return six_number_summary({mean.begin(), radial_end}, {angular_end, angular_end + o.angular_bins});
-}
-
-// NaN where it is not defined: one skill, or samples that do not differ.
-double separation_of(const StageSamples& stage) {
-  const auto& rows = stage.descriptor();
-  const std::set<int64_t> skills(stage.skill().begin(), stage.skill().end());
-  const bool differ = std::any_of(rows.begin(), rows.end(), [&](const Vector& row) { return row != rows[0]; });
-  return skills.size() > 1 && differ ? separation(rows, stage.skill()) : NAN;
 }
 
 json skill_json(const SkillDrift& s, const RunBound& run) {
@@ -180,7 +115,7 @@ json stage_json(const StageSamples& stage) {
   }
   return {{"stage", stage.stage},
           {"samples", stage.skill().size()},
-          {"separation", finite_or_null(separation_of(stage))},
+          {"separation", finite_or_null(separation_or_nan(stage.descriptor(), stage.skill()))},
           {"skills", skills}};
 }
 
@@ -247,24 +182,6 @@ void print_stages(const json& run) {
       rows.back().push_back(&s == &stage["skills"].front() ? shown(stage["separation"]) : "");
     }
   std::cout << "radial energy and anisotropy by orientation; separation of the skills\n" << text_table(rows) << "\n";
-}
-
-std::vector<int64_t> stages_in(const std::string& folder) {
-  Run run;
-  run.folder = folder;
-  return analysed_stages(run);
-}
-
-// The folder itself, or the methods' folders in it.
-std::vector<std::string> method_folders(const std::string& path) {
-  check(fs::is_directory(path), path, ": no such folder; give a run's folder, or the folder of one of its methods");
-  if (!stages_in(path).empty()) return {path};
-  std::vector<std::string> out;
-  for (const auto& entry : fs::directory_iterator(path))
-    if (entry.is_directory() && !stages_in(entry.path().string()).empty()) out.push_back(entry.path().string());
-  std::sort(out.begin(), out.end());
-  check(!out.empty(), path, ": no stages/AA/analysis.safetensors in it or in a folder below; is it a run?");
-  return out;
 }
 
 void run_bound(const std::string& path, const Common& common) {

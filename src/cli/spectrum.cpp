@@ -64,6 +64,7 @@ void read_prototypes(const Safetensors& file, const SpectrumArguments& arguments
   in.prototypes.mean = load_real(file, "memory.mean");
   in.prototypes.variance = load_real(file, "memory.variance");
   in.prototypes.angular = load_real(file, "memory.angular");
+  if (file.find("memory.count")) in.prototypes.count = load_index(file, "memory.count");
   if (file.find("memory.map")) in.prototypes.map = load_real(file, "memory.map");
 }
 

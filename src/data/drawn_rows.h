@@ -15,7 +15,8 @@ enum class DrawPurpose : uint64_t {
   analysis = 0xd4a3,
   probe = 0xd4a4,
   keys = 0xd4a5,
-  held_out = 0xd4a6
+  held_out = 0xd4a6,
+  anchors = 0xd4a9
 };
 
 // `wanted` of `count` rows without repetition, in ascending order. 0, or no fewer than there are: all rows.

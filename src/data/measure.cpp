@@ -53,6 +53,10 @@ void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Tea
       if (all) m.entropy = attention_entropy(maps).cpu();
     }
     if (all) m.embedding = at::cat({out.image, out.text}, 1).cpu();
+    if (all && with.heads) {
+      const auto each = encoder->details(out.attention, weights).head_descriptor;
+      m.heads = each.view({each.size(0), out.attention.size(1), out.attention.size(2), each.size(2)}).cpu();
+    }
     use(m);
   });
 }
@@ -78,7 +82,8 @@ Measured measure_spectra(const Spectrometer& with, const SampleSet& set, const s
   measure_blocks(with, {set, rows}, team, Wanted::all, [&](const Measured& block) { blocks.push_back(block); });
   Measured out;
   for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
-                     &Measured::embedding, &Measured::posterior}) {
+                     &Measured::embedding, &Measured::posterior, &Measured::heads}) {
+    if (field == &Measured::heads && !with.heads) continue;
     std::vector<torch::Tensor> parts;
     for (const auto& block : blocks) parts.push_back(block.*field);
     out.*field = team.gather(parts.empty() ? at::empty({0}, at::kFloat) : at::cat(parts));

@@ -23,6 +23,7 @@ struct Measured {
   torch::Tensor entropy;                      // [N]
   torch::Tensor embedding;                    // [N, 2 width]: pooled image and text
   torch::Tensor posterior;                    // [N, skills]
+  torch::Tensor heads;                        // [N, layers, heads, D0]: descriptors of each, where they are asked for
 };
 
 // In evaluation mode, in blocks of a fixed size that the processes share out; everything returned on the CPU, for all.
@@ -32,6 +33,7 @@ struct Spectrometer {
   PassFor pass;  // how each batch is passed
   const Options& options;
   int64_t tap_layers = 0;
+  bool heads = false;  // wanted as well
 };
 Measured measure_spectra(const Spectrometer& with, const SampleSet& set, const std::vector<int64_t>& rows,
                          const Team& team);

@@ -162,6 +162,17 @@ void read_samples(const Safetensors& file, AnalysisFile& out) {
   check(n == 0 || static_cast<size_t>(descriptor.shape[1]) == entries, file.path, ": 'sample.descriptor' has ",
         descriptor.shape[1], " entries a sample, 'mean' has ", entries);
   for (size_t i = 0; i < n; ++i) s.descriptor.push_back(descriptor.row(static_cast<int64_t>(i)));
+  if (!file.find("sample.heads")) return;
+  const auto heads = read_table(file, "sample.heads", 4);
+  same("sample.heads", static_cast<size_t>(heads.shape[0]));
+  s.layers = heads.shape[1];
+  s.layer_heads = heads.shape[2];
+  check(2 * static_cast<size_t>(heads.shape[3]) == entries, file.path, ": 'sample.heads' has ", heads.shape[3],
+        " entries a head; expected half of the descriptor's ", entries);
+  const size_t each = n == 0 ? 0 : heads.values.size() / n;
+  for (size_t i = 0; i < n; ++i)
+    s.heads.emplace_back(heads.values.begin() + static_cast<int64_t>(i * each),
+                         heads.values.begin() + static_cast<int64_t>((i + 1) * each));
 }
 
 int64_t index_of(const AnalysisFile& file, const std::string& task) {

@@ -41,6 +41,9 @@ struct AnalysisSamples {
   std::vector<double> correct;                  // 0..1
   std::vector<double> distance;                 // to the skill's prototype; NaN where there is none
   std::vector<std::vector<double>> descriptor;  // [D] each
+  // Of every layer and head, [layers * heads * D0] each; only where a run was asked for them (analysis.premise).
+  std::vector<std::vector<double>> heads;
+  int64_t layers = 0, layer_heads = 0;
 };
 
 struct AnalysisFile {

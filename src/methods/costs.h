@@ -19,6 +19,8 @@ struct CostContext {
   double layers = 0, width = 0;      // of the language model
   double picture_bytes = 0;          // of a training sample's picture, decoded
   std::vector<double> task_samples;  // for training, a task each
+  double epochs = 1;                 // through them
+  bool augments = false;             // their pictures are changed anew in every epoch
 
   double samples() const {
     double out = 0;

@@ -74,6 +74,12 @@ struct PhasePlan {
   std::function<int64_t(double epochs, int64_t samples)> steps;  // as the run's options count them
 };
 
+// What a training pass takes of a stage's data, and the key under which its pictures are changed.
+struct ScheduledRows {
+  std::vector<int64_t> rows;
+  std::optional<uint64_t> augment;
+};
+
 struct StageContext {
   int stage = 1;  // from 1
   uint64_t seed = 0;
@@ -86,6 +92,9 @@ struct StageContext {
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
   PassFor answering;                             // as evaluation answers
   const Team& team;                              // all of its processes must end in the same state
+  PassFor training = {};                         // as training passes a batch, without dropout
+  int64_t tap_layers = 0;                        // as training taps
+  std::function<std::vector<ScheduledRows>()> schedule = {};  // of all passes that train the stage's task
 };
 
 // Which slot answers a row, for those who look on.

@@ -12,7 +12,8 @@ namespace asr {
 
 // The sizes of a run, which bound what its methods keep.
 struct StateSizes {
-  int64_t parameters = 0;                        // trained weights
+  int64_t parameters = 0;                        // trained weights of adapters and head
+  int64_t own_parameters = 0;                    // of the methods: routers, keys
   int64_t stages = 0;                            // tasks of the stream
   int64_t prototypes = 0;                        // skills or tasks, whichever are more
   int64_t descriptor = 0, angular = 0, map = 0;  // numbers a prototype
@@ -22,10 +23,14 @@ struct StateSizes {
 
 inline constexpr int64_t kAnySize = INT64_MAX;  // of samples and teachers, which no method without replay keeps
 
+// How long an item may be there: from stage to stage, or in checkpoints within one alone.
+enum class Lasts { run, stage };
+
 struct StateShape {
   std::string name;  // as in the method's `state`; "teacher.*" stands for all that begin so
   StateKind kind;
   std::vector<int64_t> most;  // of each size
+  Lasts lasts = Lasts::run;
 };
 
 std::vector<StateShape> memory_shapes(const StateSizes& sizes);  // of a prototype memory

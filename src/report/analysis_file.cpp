@@ -62,7 +62,8 @@ std::map<int64_t, fs::path> analysis_files(const Run& run) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     int64_t stage = 0;
     const auto file = entry.path() / "analysis.safetensors";
-    if (parse_int(entry.path().filename().string(), stage) && path_exists(file)) out[stage] = file;
+    const bool trained = parse_int(entry.path().filename().string(), stage) && stage > 0;  // 00 is the base
+    if (trained && path_exists(file)) out[stage] = file;
   }
   return out;
 }

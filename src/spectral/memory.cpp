@@ -124,7 +124,11 @@ PrototypeTensors PrototypeMemory::tensors() const {
   PrototypeTensors out;
   const auto n = static_cast<int64_t>(prototypes.size());
   out.skill = torch::empty({n}, at::kLong);
-  for (int64_t i = 0; i < n; ++i) out.skill[i] = prototypes[i].skill;
+  out.count = torch::empty({n}, at::kLong);
+  for (int64_t i = 0; i < n; ++i) {
+    out.skill[i] = prototypes[i].skill;
+    out.count[i] = prototypes[i].count;
+  }
   out.mean = stack(prototypes, &Prototype::mean, options.spectral.dim());
   out.variance = stack(prototypes, &Prototype::variance, options.spectral.dim());
   out.angular = stack(prototypes, &Prototype::angular, options.spectral.angular_bins);
@@ -154,10 +158,8 @@ PrototypeMemory load_memory(const std::string& path) {
 void save_memory(const std::string& path, const PrototypeMemory& memory) {
   Options options = memory.options;
   const auto tensors = memory.tensors();
-  auto count = torch::empty_like(tensors.skill);
-  for (size_t i = 0; i < memory.prototypes.size(); ++i) count[static_cast<int64_t>(i)] = memory.prototypes[i].count;
   NamedTensors out = {{"skill", tensors.skill},
-                      {"count", count},
+                      {"count", tensors.count},
                       {"mean", tensors.mean},
                       {"variance", tensors.variance},
                       {"angular", tensors.angular}};

@@ -26,8 +26,8 @@ struct PrototypeMemory {
 
   // EMA of one stage into the memory; a skill seen first takes the moments.
   void take(const StageMoments& stage);
-  // What the method does with a stage: with asr.beta = 0, the ablation without distillation, only the first is taken.
-  bool wants_stage() const { return options.asr.beta != 0 || stages == 0; }
+  // What the method does with a stage: in the ablation without distillation only the first is taken.
+  bool wants_stage() const { return options.asr.holds_spectra() || stages == 0; }
   bool update(const StageMoments& stage);  // whether anything changed
   void leave_out_stage() { ++stages; }     // unmeasured, where none is wanted
 

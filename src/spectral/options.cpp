@@ -42,12 +42,28 @@ void AsrOptions::visit(OptionVisitor& visitor) {
           "questions");
   visitor("weighting", weighting, "confidence: as spectral.confidence says; one: 1; fixed: fixed_weight");
   visitor("fixed_weight", fixed_weight, 0, 1e6, "the weight of weighting=fixed");
+  visitor("target", target,
+          "where spectra are held: at stored prototypes, where the stage found each sample's, or both");
+  visitor("anchor_beta", anchor_beta, 0, 1e6, "weight of the anchored loss; 0: off");
+  visitor("metric", metric,
+          "of the anchored distance: stored variances of the sample's skills, their mean, or one number for all");
+  visitor("anchor", anchor,
+          "what is anchored: spectra, or a control (mean maps, pooled states, answer logits, random projections of the "
+          "maps, spectra of other samples or of maps with random phases, the adapters themselves)");
+  visitor("anchor_samples", anchor_samples, 0, 1000000000,
+          "training samples a stage that are anchored, drawn at random; 0: all");
+}
+
+void MemoryOptions::visit(OptionVisitor& visitor) {
+  visitor("shrinkage", shrinkage, 0, 1e9,
+          "samples that the variance pooled over all skills counts for when a skill's own is read; 0: none");
 }
 
 namespace {
 
 // Sets the keys in which presets differ; the others stay.
-void apply_preset(Preset preset, SpectralOptions& o) {
+void apply_preset(Preset preset, Options& options) {
+  auto& o = options.spectral;
   const bool paper = preset == Preset::paper, reference = preset == Preset::reference, sound = preset == Preset::sound;
   o.frequency = paper ? Frequency::raw : Frequency::centered;
   o.bin_edge = reference ? BinEdge::right : BinEdge::left;
@@ -65,6 +81,7 @@ void apply_preset(Preset preset, SpectralOptions& o) {
   o.kl = KlForm::half;
   o.covariance_floor = sound ? 1e-6 : 1e-4;
   o.floor_at = FloorAt::update;
+  options.memory.shrinkage = sound ? 20 : 0;
 }
 
 }  // namespace
@@ -73,6 +90,7 @@ OptionTable Options::table() {
   OptionTable out;
   out.add("spectral", spectral);
   out.add("asr", asr);
+  out.add("memory", memory);
   return out;
 }
 
@@ -94,6 +112,8 @@ void check_contradictions(const Options& options) {
   check(s.tau_skill < 1, "spectral.tau_skill=1 would leave every prototype empty; use a value below 1");
   check(a.prototypes != Prototypes::mean || a.spectrum != Spectrum::raw,
         "asr.prototypes=mean contradicts asr.spectrum=raw, which has no variances");
+  check(a.target == AsrTarget::prototype || a.spectrum != Spectrum::raw, "asr.target=", enum_name(a.target),
+        " contradicts asr.spectrum=raw, whose memory has no variances; use asr.target=prototype");
 }
 
 }  // namespace
@@ -106,7 +126,7 @@ Options resolve_options(const Options& base, const std::vector<Assignment>& assi
     OptionVisitor visitor("spectral");
     visitor("preset", preset, "");
     visitor.options()[0].set(assignments[i].value, assignments[i].origin);
-    apply_preset(preset, out.spectral);
+    apply_preset(preset, out);
     break;
   }
   OptionTable table = out.table();

@@ -1,5 +1,5 @@
 // Every choice of the spectral method that the paper leaves open, as an option; docs/maths.md explains
-// each and why the default preset `sound` departs from the text. Keys stand under `spectral.` and `asr.`.
+// each and why the default preset `sound` departs from the text. Keys stand under `spectral.`, `asr.` and `memory.`.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +63,9 @@ enum class Spectrum { full, radial, angular, raw };
 enum class Prototypes { skill, global, task, mean };
 enum class SkillMode { soft, hard, oracle, rule };
 enum class Weighting { confidence, one, fixed };
+enum class AsrTarget { prototype, anchor, both };
+enum class AnchorMetric { posterior, pooled, identity };
+enum class AnchorOf { spectra, maps, states, logits, projections, shuffled, phases, adapters };
 
 // Ablations and design variants: what the regulariser matches, against what, and how strongly.
 struct AsrOptions {
@@ -73,14 +76,29 @@ struct AsrOptions {
   SkillMode skill = SkillMode::soft;
   Weighting weighting = Weighting::confidence;
   double fixed_weight = 0.5;
+  AsrTarget target = AsrTarget::prototype;
+  double anchor_beta = 1;  // weight of the anchored loss; 0 turns it off
+  AnchorMetric metric = AnchorMetric::posterior;
+  AnchorOf anchor = AnchorOf::spectra;
+  int64_t anchor_samples = 0;  // of a stage that are anchored; 0: all
+
+  void visit(OptionVisitor& visitor);
+  bool to_prototypes() const { return target != AsrTarget::anchor && beta > 0; }
+  bool to_anchors() const { return target != AsrTarget::prototype && anchor_beta > 0; }
+  bool holds_spectra() const { return to_prototypes() || to_anchors(); }
+};
+
+struct MemoryOptions {
+  double shrinkage = 20;  // n0: samples that the pooled variance counts for; 0: none
 
   void visit(OptionVisitor& visitor);
 };
 
-// Both structs, resolved from a preset, option files and --set in that order.
+// All of them, resolved from a preset, option files and --set in that order.
 struct Options {
   SpectralOptions spectral;
   AsrOptions asr;
+  MemoryOptions memory;
 
   OptionTable table();  // bound to this object
   nlohmann::json manifest() const { return Options(*this).table().manifest(); }
@@ -124,6 +142,9 @@ ASR_ENUM_NAMES(Spectrum, "full", "radial", "angular", "raw")
 ASR_ENUM_NAMES(Prototypes, "skill", "global", "task", "mean")
 ASR_ENUM_NAMES(SkillMode, "soft", "hard", "oracle", "rule")
 ASR_ENUM_NAMES(Weighting, "confidence", "one", "fixed")
+ASR_ENUM_NAMES(AsrTarget, "prototype", "anchor", "both")
+ASR_ENUM_NAMES(AnchorMetric, "posterior", "pooled", "identity")
+ASR_ENUM_NAMES(AnchorOf, "spectra", "maps", "states", "logits", "projections", "shuffled", "phases", "adapters")
 #undef ASR_ENUM_NAMES
 
 }  // namespace asr

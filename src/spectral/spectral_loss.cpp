@@ -7,17 +7,6 @@
 namespace asr {
 namespace {
 
-// 1 for the descriptor entries that the variant matches, in the mean half and the second-moment half alike.
-torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
-  auto head = torch::ones({o.head_dim()}, at::kDouble);
-  if (spectrum == Spectrum::radial) head.slice(0, o.radial_bins).fill_(0);
-  if (spectrum == Spectrum::angular) {
-    head.slice(0, 0, o.radial_bins).fill_(0);
-    head.slice(0, o.radial_bins + 2 * o.angular_bins).fill_(0);
-  }
-  return at::cat({head, head});
-}
-
 void check_prototypes(const PrototypeTensors& p, const Options& options) {
   const int64_t n = p.size(), D = options.spectral.dim(), M = options.spectral.angular_bins;
   const auto expect = [&](const torch::Tensor& tensor, const char* name, std::vector<int64_t> shape) {
@@ -30,6 +19,8 @@ void check_prototypes(const PrototypeTensors& p, const Options& options) {
   expect(p.variance, "variance", {n, D});
   expect(p.angular, "angular", {n, M});
   check(p.variance.ge(0).all().item<bool>(), "memory variance holds negative values");
+  check(!p.count.defined() || (p.count.numel() == n && p.count.ge(1).all().item<bool>()),
+        "memory counts must be one a prototype, at least 1");
   check(p.angular.ge(0).all().item<bool>() && p.angular.sum(1).gt(0).all().item<bool>(),
         "memory angular spectra must be >= 0 and not all zero");
 }
@@ -66,6 +57,30 @@ void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
           "asr.skill=oracle needs one-hot posteriors; use soft or hard for a parser's");
 }
 
+torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
+  auto head = torch::ones({o.head_dim()}, at::kDouble);
+  if (spectrum == Spectrum::radial) head.slice(0, o.radial_bins).fill_(0);
+  if (spectrum == Spectrum::angular) {
+    head.slice(0, 0, o.radial_bins).fill_(0);
+    head.slice(0, o.radial_bins + 2 * o.angular_bins).fill_(0);
+  }
+  return at::cat({head, head});
+}
+
+torch::Tensor variances_as_read(const PrototypeTensors& prototypes, const Options& options) {
+  auto variance = prototypes.variance.to(at::kCPU, at::kDouble);
+  const double n0 = options.memory.shrinkage;
+  if (n0 > 0 && prototypes.count.defined()) {
+    const auto count = prototypes.count.to(at::kCPU, at::kDouble).unsqueeze(1);
+    const auto pooled = (count * variance).sum(0, true) / count.sum();
+    variance = (count * variance + n0 * pooled) / (count + n0);
+  }
+  variance = variance.clamp_min(options.spectral.covariance_floor);
+  check(variance.gt(0).all().item<bool>(), "memory variance holds zeros; set spectral.covariance_floor above 0");
+  if (options.asr.prototypes == Prototypes::mean) variance = at::full_like(variance, variance.mean().item<double>());
+  return variance;
+}
+
 SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& options, const at::TensorOptions& compute,
                            Implementation implementation)
     : options_(options), compute_(compute.requires_grad(false)), implementation_(implementation) {
@@ -85,12 +100,8 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
     map_ = prototypes.map.to(compute_);
     return;
   }
-  const auto wide = at::TensorOptions().dtype(at::kDouble);
-  auto variance = prototypes.variance.cpu().to(wide).clamp_min(s.covariance_floor);
-  check(variance.gt(0).all().item<bool>(), "memory variance holds zeros; set spectral.covariance_floor above 0");
-  if (a.prototypes == Prototypes::mean) variance = at::full_like(variance, variance.mean().item<double>());
   const auto used = used_dimensions(a.spectrum, s);
-  auto precision = used / variance;
+  auto precision = used / variances_as_read(prototypes, options);
   if (s.mahalanobis == Mahalanobis::mean) precision = precision / used.sum();
 
   target_.mean = prototypes.mean.to(compute_).contiguous();

@@ -18,8 +18,16 @@ struct PrototypeTensors {
   torch::Tensor mean, variance;  // [n, D]
   torch::Tensor angular;         // [n, M]
   torch::Tensor map;             // [n, H, W], only for asr.spectrum=raw
+  torch::Tensor count = {};      // [n] samples behind each, for shrinkage; undefined: variances are read as they are
   int64_t size() const { return skill.defined() ? skill.numel() : 0; }
 };
+
+// Variances as a loss reads them, double on the CPU [n, D]: shrunk towards the pooled one by how few samples stand
+// behind them, floored, and one number for all with asr.prototypes=mean.
+torch::Tensor variances_as_read(const PrototypeTensors& prototypes, const Options& options);
+
+// 1 for the descriptor entries that asr.spectrum matches, in the mean half and the second-moment half alike. [D]
+torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& options);
 
 // Built once a stage from the memory, then called every step.
 class SpectralLoss {

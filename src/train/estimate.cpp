@@ -29,6 +29,8 @@ struct Subject {
     sizes.width = number_of(s.width);
     sizes.picture_bytes = s.built_in() ? 3 * number_of(s.image_side * s.image_side) : w.picture_bytes;
     for (const auto& task : w.tasks) sizes.task_samples.push_back(number_of(task.train));
+    sizes.epochs = c.run.num_train_epochs;
+    sizes.augments = c.run.augments();
     for (const auto& method : methods) costs += method->costs(sizes);
   }
 

@@ -68,7 +68,7 @@ torch::Tensor stacked(const std::vector<Measured>& parts, torch::Tensor Measured
 
 Pooled measure_all(const Answerer& who, const std::vector<AnalysedTask>& tasks, const AnalysisPlan& plan,
                    const Team& team) {
-  const Spectrometer with{who.model, who.pass, plan.memory.options, plan.tap_layers};
+  const Spectrometer with{who.model, who.pass, plan.memory.options, plan.tap_layers, plan.heads};
   std::vector<Measured> parts;
   Pooled out;
   for (size_t t = 0; t < tasks.size(); ++t) {
@@ -84,6 +84,7 @@ Pooled measure_all(const Answerer& who, const std::vector<AnalysedTask>& tasks, 
   for (auto field : {&Measured::descriptor, &Measured::radial, &Measured::angular, &Measured::map, &Measured::entropy,
                      &Measured::embedding, &Measured::posterior})
     out.m.*field = stacked(parts, field);
+  if (plan.heads) out.m.heads = stacked(parts, &Measured::heads);
   return out;
 }
 
@@ -252,6 +253,7 @@ void write_analysis(const std::string& path, const Answerer& who, const std::vec
                           {"sample.correct", torch::tensor(pooled.correct, at::kDouble).to(at::kFloat)},
                           {"sample.distance", torch::tensor(distances(pooled, memory), at::kDouble).to(at::kFloat)},
                           {"sample.descriptor", pooled.m.descriptor.to(at::kFloat)}};
+  if (plan.heads) tensors.emplace_back("sample.heads", pooled.m.heads.to(at::kFloat));
   const auto pictures = add_overlays(pooled, tasks, plan.samples, plan.overlays, tensors);
   auto names = nlohmann::json::array(), hashes = nlohmann::json::array();
   for (const auto& task : tasks) {

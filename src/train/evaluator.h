@@ -53,6 +53,7 @@ std::vector<int64_t> analysed_rows(const std::string& task, int64_t count, int64
 struct AnalysisPlan {
   const PrototypeMemory& memory;
   int64_t samples = 0, overlays = 0, tap_layers = 0;
+  bool heads = false;  // descriptors of every layer and head, too
 };
 void write_analysis(const std::string& path, const Answerer& who, const std::vector<AnalysedTask>& tasks,
                     const AnalysisPlan& plan, const Team& team);

@@ -7,25 +7,10 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "tensor/record.h"
+#include "train/schedule.h"
 
 namespace asr {
 namespace {
-
-// Rows of a step: positions of a sequence that goes through a fresh permutation of the data in every epoch.
-std::vector<int64_t> step_rows(int64_t first, int64_t count, int64_t samples, uint64_t seed, uint64_t stage) {
-  std::vector<int64_t> out, permutation;
-  int64_t epoch_of_permutation = -1;
-  for (int64_t p = first; p < first + count; ++p) {
-    const int64_t epoch = p / samples;
-    if (epoch != epoch_of_permutation) {
-      permutation = range(0, samples);
-      Random({seed, 0x54f1, stage, static_cast<uint64_t>(epoch)}).shuffle(permutation);
-      epoch_of_permutation = epoch;
-    }
-    out.push_back(permutation[static_cast<size_t>(p % samples)]);
-  }
-  return out;
-}
 
 std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
   std::string out;
@@ -86,14 +71,11 @@ bool Loop::reaches_over_passes() const {
 // This process's samples of a pass; a stand-in where there are fewer samples than processes, or where all are replayed.
 // `pass` counts from the phase's beginning.
 std::vector<int64_t> Loop::pass_rows(const Phase& phase, int64_t pass, Share& share) const {
-  const int64_t batch = phase.batch > 0 ? phase.batch : parts_.config.run.batch;
+  const int64_t batch = pass_room(parts_, phase);
   const auto current = current_samples(pass, batch, parts_.replay_share(parts_.at.stage));
   share.whole = current.size();
   share.room = batch - current.size();
-  auto rows = step_rows(current.begin, std::max<int64_t>(1, current.size()), phase.samples, parts_.seed(),
-                        phase_key(parts_.at.stage, phase));
-  if (!phase.rows.empty())
-    for (auto& row : rows) row = phase.rows[static_cast<size_t>(row)];
+  const auto rows = sequence_rows(parts_, phase, {current.begin, std::max(current.begin + 1, current.end)});
   const auto mine = part_of(share.whole, share.team);
   share.positions = range(mine.begin, mine.end);
   if (mine.size() == 0) return {rows[0]};
@@ -182,13 +164,6 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
   const auto& run = parts_.config.run;
   const auto& at = parts_.at;
   TrainPass out{{}, {splits_batches() ? parts_.team : alone_}, {}, micro};
-  // Every pass over the data draws anew.
-  const auto augment = [&](int64_t pass) -> std::optional<uint64_t> {
-    if (!run.augments()) return std::nullopt;
-    return Random({parts_.seed(), 0xa496, static_cast<uint64_t>(at.stage),
-                   static_cast<uint64_t>(phase.first * run.accumulation + pass)})
-        .next();
-  };
   const int64_t now_at = at.in_phase() * run.accumulation + micro;
   out.rows = pass_rows(phase, now_at, out.share);
   if (!phase.runs_model) {
@@ -198,7 +173,7 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
     out.share.answers = out.share.samples;
     return out;
   }
-  out.batch = set.training_rows(out.rows, augment(now_at));
+  out.batch = set.training_rows(out.rows, augmentation_key(parts_, phase, now_at));
   for (auto& info : out.batch.info) info.stage = parts_.at.stage;
   // The passes of this process that come next, in this step and the following ones.
   for (int64_t ahead = 1; ahead <= run.workers; ++ahead) {
@@ -207,7 +182,7 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
         (at.in_phase() + later / passes.size()) * run.accumulation + passes.begin + later % passes.size();
     if (pass >= phase.steps * run.accumulation) break;
     Share other{out.share.team};
-    set.prefetch(pass_rows(phase, pass, other), augment(pass));
+    set.prefetch(pass_rows(phase, pass, other), augmentation_key(parts_, phase, pass));
   }
   if (run.augments() && parts_.needs().reference) add_reference(out.batch, parts_.model);
   const uint64_t key = Random({parts_.seed(), 0x313, static_cast<uint64_t>(at.stage), static_cast<uint64_t>(at.step),

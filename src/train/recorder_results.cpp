@@ -101,6 +101,7 @@ void Recorder::evaluate() {
     write_stage_analysis(analysed);
     log_skills(analysed);
   } else {
+    if (parts_.config.run.analysis_premise == Switch::yes) write_stage_analysis(analysed);
     log({{"stage", 0}, {"scores", parts_.at.rows.back()}, {"AP", mean_score()}});
   }
   parts_.at.eval_seconds += now() - start;
@@ -127,8 +128,10 @@ void Recorder::write_stage_analysis(const std::vector<AnalysedTask>& analysed) {
   const auto folder = stage_folder(parts_.key.folder, parts_.at.stage);
   if (parts_.team.leads()) make_folders(folder);
   write_memory(folder);
-  write_analysis(folder + "/analysis.safetensors", {parts_.model, *parts_.task, parts_.answering()}, analysed,
-                 {parts_.analysis_memory, run.analysis_samples, run.overlays, run.tap_layers}, parts_.team);
+  write_analysis(
+      folder + "/analysis.safetensors", {parts_.model, *parts_.task, parts_.answering()}, analysed,
+      {parts_.analysis_memory, run.analysis_samples, run.overlays, run.tap_layers, run.analysis_premise == Switch::yes},
+      parts_.team);
 }
 
 // Not with `analysis.memory: no` and a method that measures nothing.

@@ -28,6 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kWidest = 1 << 16;  // of an embedding; the model's own width is below
+constexpr int64_t kMostHeads = 256;   // of a layer
 constexpr int64_t kAnswerBytes = 64;  // a token of an answer has at most
 constexpr int64_t kTokensAWord = 4;   // of a large vocabulary
 
@@ -94,6 +95,7 @@ std::vector<StateShape> analysis_shapes(const RunFacts& facts) {
           {"sample.correct", kind, {samples}},
           {"sample.distance", kind, {samples}},
           {"sample.descriptor", kind, {samples, d}},
+          {"sample.heads", kind, {samples, facts.config.run.tap_layers, kMostHeads, d / 2}},
           {"overlay.image", kind, {pictures, kWidest, kWidest, 3}},
           {"overlay.map", kind, {pictures, kWidest, kWidest}}};
 }

@@ -156,6 +156,13 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   add_slots(out, methods);
   add_head(out);
   out.memory = memory_shapes(out.sizes);
+  for (const auto& method : methods)
+    for (const auto& shape : method->kept(out.sizes)) {
+      if (shape.kind != StateKind::adapter) continue;
+      int64_t numbers = 1;
+      for (const int64_t size : shape.most) numbers *= size;
+      out.sizes.own_parameters += numbers;
+    }
   for (size_t i = 0; i < methods.size(); ++i) {
     out.replay_free = out.replay_free && methods[i]->keeps() == Keeps::statistics;
     for (auto& shape : methods[i]->kept(out.sizes)) {

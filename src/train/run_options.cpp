@@ -61,6 +61,8 @@ void RunOptions::visit(OptionVisitor& v) {
     "prototypes of every stage are measured for every method; no: only for methods that need them, which saves a pass");
   v("analysis.samples", analysis_samples, 1, 1000000,
     "validation samples a task for spectra per skill, drawn at random, the same in all runs");
+  v("analysis.premise", analysis_premise,
+    "what 'asr premise' reads beyond the rest: spectra of the base (stages/00), and of every layer and head");
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
   v("eval_split", eval_split, "which split is scored; tune is for choosing settings and never reported");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
@@ -182,11 +184,14 @@ std::string section_of(const std::string& key) {
   return key.substr(0, key.find('.'));
 }
 
-// The sections of the options that are no method's alone: the analysis of every run reads them.
-std::set<std::string> analysis_sections() {
-  std::set<std::string> out;
-  for (const auto& key : Options().table().keys()) out.insert(section_of(key));
-  return out;
+// Whether the option is no method's alone: the analysis of every run reads it. `memory.` is a section of both, so that
+// a name there that nobody knows is the run's.
+bool is_of_analysis(const std::string& key) {
+  const auto keys = Options().table().keys();
+  const auto section = key.substr(0, key.find('.'));
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& known) {
+    return known == key || (section != "memory" && section != key && section_of(known) == section);
+  });
 }
 
 using MethodSet = std::vector<std::pair<std::string, std::unique_ptr<Method>>>;
@@ -254,9 +259,8 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments) {
   OptionTable run_table, methods_table = method_table(methods);
   run_table.add("", config.run);
   std::vector<Assignment> spectral;
-  const auto analysis = analysis_sections();
   for (const auto& a : assignments) {
-    if (a.key.find('.') != std::string::npos && analysis.count(section_of(a.key))) {
+    if (is_of_analysis(a.key)) {
       spectral.push_back(a);
     } else if (set_if_known(methods_table, a)) {
       config.method_assignments.push_back(a);
@@ -299,7 +303,7 @@ nlohmann::json RunConfig::manifest(const std::vector<std::string>& beside) const
   const auto sections = methods_table.manifest();
   for (const auto& [name, values] : sections.items())
     if (shown.count(name)) out[name] = values;
-  out.update(options.manifest());
+  out.merge_patch(options.manifest());  // a section may be of both
   return out;
 }
 

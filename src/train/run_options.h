@@ -65,7 +65,7 @@ struct RunOptions {
   Head head = Head::generate;
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
-  Switch analysis_memory = Switch::yes;
+  Switch analysis_memory = Switch::yes, analysis_premise = Switch::no;
   int64_t eval_batch = 150;
   EvalSplit eval_split = EvalSplit::val;
   BackboneOptions backbone;
@@ -97,7 +97,7 @@ struct RunOptions {
 
 struct RunConfig {
   RunOptions run;
-  Options options;                             // spectral.* and asr.*
+  Options options;                             // spectral.*, asr.*, memory.shrinkage
   std::vector<Assignment> method_assignments;  // "ewc.lambda" and so on, applied to every fresh method
 
   // All of it, resolved, with the options of the methods that are to run: what others are set to is no matter of

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
+#include "train/schedule.h"
 #include "train/task_order.h"
 #include "train/tasks.h"
 
@@ -252,8 +253,12 @@ PassFor RunParts::answering() {
 
 StageContext RunParts::stage_context(const SampleSet& set, const NamedParameters& parameters,
                                      std::function<const StageMoments&()> moments) {
-  return {at.stage,   seed(), config.run.batch,   model,       bank, *task,
-          parameters, set,    std::move(moments), answering(), team};
+  StageContext out{at.stage,   seed(), config.run.batch,   model,       bank, *task,
+                   parameters, set,    std::move(moments), answering(), team};
+  out.training = [this](const SampleBatch& batch) { return pass_for(batch, false); };
+  out.tap_layers = config.run.tap_layers;
+  out.schedule = [this] { return stage_schedule(*this); };
+  return out;
 }
 
 }  // namespace asr

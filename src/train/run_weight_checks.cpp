@@ -81,6 +81,8 @@ void check_state(RunChecks& checks, const std::string& name, const json& state) 
     if (declared == checks.facts.kept.end() || kind != name_of(declared->kind))
       checks.violation(cat(name, ": keeps '", printable(key), "' as ", printable(kind.dump(), 40),
                            ", which its method does not declare"));
+    else if (declared->lasts == Lasts::stage && fields.integer("step") == 0)
+      checks.violation(cat(name, ": keeps '", printable(key), "' between stages, which its method needs within one"));
   }
 }
 
@@ -154,7 +156,12 @@ void check_slots(RunChecks& checks, const std::string& name) {
 void check_kept_list(RunChecks& checks, const std::string& name) {
   static const json shape = json_shape(R"({"stage": "number", "items": [
     {"name": "text", "kind": "text", "shape": ["number"], "bytes": "number", "sha256": "hash"}]})");
-  checks.json_file(name, shape, 1);
+  const auto stored = checks.json_file(name, shape, 1);
+  const JsonFields fields(stored, name);
+  for (const auto& item : fields.list("items"))
+    for (const auto& declared : checks.facts.kept)
+      if (declared.lasts == Lasts::stage && item.is_object() && item.contains("name") && item["name"] == declared.name)
+        checks.violation(cat(name, ": lists '", declared.name, "', which its method needs within a stage alone"));
 }
 
 void check_trainer_state(RunChecks& checks, const std::string& name) {
@@ -170,6 +177,9 @@ void check_stored_tensor(RunChecks& checks, const Safetensors& file, const Tenso
     return checks.tensor(file, view, declared_shapes(facts.adapter), "adapter.", weight_kind(view.name));
   if (view.name.rfind("analysis.", 0) == 0) return checks.tensor(file, view, facts.memory, "analysis.", "analysis");
   const bool declared = kept.contains(view.name) && kept[view.name].is_string();
+  for (const auto& shape : facts.kept)
+    if (!declared && shape.lasts == Lasts::stage && shape.name == view.name)
+      checks.violation(cat(file.path, ": holds '", view.name, "' beside a state that does not list it"));
   checks.tensor(file, view, facts.kept, "", declared ? kept[view.name].get<std::string>() : "undeclared");
 }
 
@@ -184,13 +194,7 @@ void check_checkpoint(RunChecks& checks, const std::string& name) {
   const auto& facts = checks.facts;
   const auto& kept = state.at("kept");
   // Of adapters, head and the methods' own parameters.
-  int64_t trained = facts.sizes.parameters;
-  for (const auto& shape : facts.kept) {
-    if (shape.kind != StateKind::adapter) continue;
-    int64_t numbers = 1;
-    for (const int64_t size : shape.most) numbers *= size;
-    trained += numbers;
-  }
+  const int64_t trained = facts.sizes.parameters + facts.sizes.own_parameters;
   const std::vector<StateShape> moments = {{"first", StateKind::statistics, {trained}},
                                            {"second", StateKind::statistics, {trained}}};
   for (const auto& view : file.tensors) {
