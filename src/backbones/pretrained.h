@@ -63,7 +63,8 @@ class PretrainedBackbone : public Backbone {
   Batch pack_ids(const std::vector<int64_t>& ids, const std::vector<Image8>& pictures,
                  const std::vector<std::string>& names, const std::string& instruction = "") const;
   Batch pack_prompt(const std::string& prompt, const std::vector<Image8>& pictures,
-                    const std::vector<std::string>& names, bool raw) const;
+                    const std::vector<std::string>& names, bool raw,
+                    std::function<std::vector<bool>(const std::vector<Token>&)> functional = {}) const;
   const LanguageModel& language() const { return text_; }
   const ModelFolder& folder() const { return folder_; }
   int64_t image_token() const { return image_token_; }

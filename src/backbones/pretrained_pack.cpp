@@ -101,11 +101,13 @@ Batch PretrainedBackbone::pack_ids(const std::vector<int64_t>& ids, const std::v
 }
 
 Batch PretrainedBackbone::pack_prompt(const std::string& prompt, const std::vector<Image8>& pictures,
-                                      const std::vector<std::string>& names, bool raw) const {
+                                      const std::vector<std::string>& names, bool raw,
+                                      std::function<std::vector<bool>(const std::vector<Token>&)> functional) const {
   if (!raw) {
     PackItem item;
     item.id = "the prompt";
     item.question = prompt;
+    item.functional = std::move(functional);
     for (const auto& picture : pictures) item.images.push_back(&picture);
     check(pictures.empty() || !prompt_.image.empty(), name(), ": takes no pictures");
     return pack({item});

@@ -4,8 +4,11 @@
 #include "backbones/adapter_file.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "skills/functional_tokens.h"
+#include "skills/part_of_speech.h"
 #include "tensor/device.h"
 #include "train/run_adapter.h"
 
@@ -41,7 +44,15 @@ Batch batch_of(const PretrainedBackbone& model, const GenerateArguments& a) {
   std::vector<Image8> pictures;
   for (const auto& path : a.images) pictures.push_back(read_image(path));
   if (!a.prompt_ids.empty()) return model.pack_ids(parse_ids(a.prompt_ids), pictures, a.images);
-  return model.pack_prompt(a.prompt, pictures, a.images, a.raw);
+  return model.pack_prompt(a.prompt, pictures, a.images, a.raw, [&a](const std::vector<Token>& tokens) {
+    std::vector<std::pair<size_t, size_t>> offsets;
+    for (const auto& token : tokens) offsets.emplace_back(token.begin, token.end);
+    return functional_tokens(a.prompt, offsets, question_lexicon());
+  });
+}
+
+nlohmann::json routed_to(const RouteChoice& choice) {
+  return {{"stage", choice.slot.empty() ? "base" : choice.slot}, {"probability", choice.probability}};
 }
 
 void run(const GenerateArguments& a, const Common& common) {
@@ -59,6 +70,8 @@ void run(const GenerateArguments& a, const Common& common) {
   batch.input = to_device(batch_of(*model, a), device);
   batch.info = {{"the prompt", a.prompt, "", "", {}}};
   const auto routed = slots ? slots->pass_for(batch) : RoutedPass{};
+  if (!routed.choices.empty() && (a.raw || !a.prompt_ids.empty()))
+    log_warn("the adapter is chosen by the question, and here the whole prompt is taken for it; give it with --prompt");
   const auto ids = model->continue_greedily(batch.input, batch.input.mask, routed.pass(), a.tokens, /*fill=*/false)[0];
   std::string text;
   const bool words = model->has_tokenizer();
@@ -66,7 +79,12 @@ void run(const GenerateArguments& a, const Common& common) {
   if (common.json) {
     nlohmann::json result = {{"ids", ids}};
     result["text"] = words ? nlohmann::json(text) : nlohmann::json();
+    if (!routed.choices.empty()) result["routed_to"] = routed_to(routed.choices[0]);
     return print_json(result);
+  }
+  if (!routed.choices.empty()) {
+    const auto to = routed_to(routed.choices[0]);
+    log_info("routed to: ", to["stage"].get<std::string>(), " (", to["probability"].get<double>(), ")");
   }
   if (words) {
     std::cout << text << "\n";

@@ -236,6 +236,10 @@ Batch EncodedSamples::composed_input(const std::vector<ComposedRow>& rows, const
   return batch;
 }
 
+std::function<torch::Tensor()> EncodedSamples::pixels_of(const std::vector<int64_t>& index) const {
+  return [all = pixels_, index] { return as_input(all.index_select(0, index_on(index, all.device()))); };
+}
+
 void EncodedSamples::keep_features(const Team& team) {
   if (features_.defined() || model_->vision_adapted()) return;
   at::NoGradGuard no_grad;

@@ -40,6 +40,7 @@ class EncodedSamples final : public SampleSet {
  protected:
   Batch input_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const override;
   Batch composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const override;
+  std::function<torch::Tensor()> pixels_of(const std::vector<int64_t>& index) const override;
 
  private:
   bool uses_features() const { return features_.defined() && !model_->vision_adapted(); }

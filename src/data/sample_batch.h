@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,9 @@ struct SampleBatch {
   torch::Tensor reference_image = {};                   // [B, width]: embeddings of the base model
   torch::Tensor reference_text = {};                    // [B, width]
   std::optional<uint64_t> augmentation = std::nullopt;  // the key under which its pictures were changed
+  // Pixels [B, 3, H, W] in 0..1 of rows of a set that gives features instead; while the set lives. Empty: as in
+  // `input`.
+  std::function<torch::Tensor()> pixels = {};
 
   int64_t size() const { return input.size(); }
 };

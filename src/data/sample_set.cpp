@@ -40,6 +40,7 @@ SampleBatch SampleSet::training_rows(const std::vector<int64_t>& index, std::opt
   batch.reference_text = pick(reference_text);
   for (const int64_t i : index) batch.info.push_back(info(i));
   batch.augmentation = augment;
+  batch.pixels = pixels_of(index);
   return batch;
 }
 
@@ -70,6 +71,10 @@ SampleBatch SampleSet::composed(const std::vector<ComposedRow>& rows) const {
 
 void SampleSet::set_group(const std::vector<int64_t>& index, const std::string& group) {
   for (const int64_t i : index) info_.at(static_cast<size_t>(i)).group = group;
+}
+
+void SampleSet::set_stage(int stage) {
+  for (auto& info : info_) info.stage = stage;
 }
 
 void SampleSet::take_settings(const SampleSet& other) {

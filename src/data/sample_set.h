@@ -55,6 +55,7 @@ class SampleSet {
   const SampleInfo& info(int64_t i) const { return info_[static_cast<size_t>(i)]; }
   const std::vector<SampleInfo>& infos() const { return info_; }
   void set_group(const std::vector<int64_t>& index, const std::string& group);
+  void set_stage(int stage);  // of all rows
 
   SampleBatch rows(const std::vector<int64_t>& index) const { return training_rows(index, std::nullopt); }
   // Rows to train on: with `augment`, pictures are changed as data/augmentation.h says, keyed by it and the row. Those
@@ -85,6 +86,7 @@ class SampleSet {
 
  protected:
   SampleSet(const Backbone& model, const QuestionAnalyser* analyser) : model_(&model), analyser_(analyser) {}
+  virtual std::function<torch::Tensor()> pixels_of(const std::vector<int64_t>& /*index*/) const { return {}; }
   virtual Batch input_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const = 0;
   // `info` has the texts of the rows, rewritten where they are to be.
   virtual Batch composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const = 0;

@@ -36,11 +36,18 @@ class Task {
                           const std::vector<torch::Tensor>& parameters = {}) const;
 };
 
+// Which slot answers a row, where a method chooses one.
+struct RouteChoice {
+  std::string slot;  // empty: the base
+  double probability = 1;
+};
+
 // How a batch is to be answered: the slots that take part and the weights that a method gave their experts.
 struct RoutedPass {
   Pass how;
-  GivenWeights given;
-  Pass pass() const {  // points into this object
+  GivenWeights given = {};
+  std::vector<RouteChoice> choices = {};  // of every row; empty: nobody chose
+  Pass pass() const {                     // points into this object
     auto out = how;
     out.given = given.empty() ? nullptr : &given;
     return out;

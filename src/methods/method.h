@@ -97,12 +97,6 @@ struct StageContext {
   std::function<std::vector<ScheduledRows>()> schedule = {};  // of all passes that train the stage's task
 };
 
-// Which slot answers a row, for those who look on.
-struct RouteChoice {
-  std::string slot;  // empty: the base
-  double probability = 1;
-};
-
 struct RouteContext {
   const Backbone& model;
   const AdapterBank& bank;
@@ -111,7 +105,7 @@ struct RouteContext {
   bool answering = false;
   uint64_t& slots;                              // which take part
   GivenWeights& given;                          // weights of their experts, by slot number
-  std::vector<RouteChoice>* choices = nullptr;  // of every row, where a method chooses and somebody asks
+  std::vector<RouteChoice>* choices = nullptr;  // of every row, for a method that chooses; null: nobody looks
 };
 
 struct StepContext {

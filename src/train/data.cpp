@@ -125,4 +125,11 @@ const SampleSet& Data::get(size_t task, DataSplit split, bool reference) {
   return *set;
 }
 
+const SampleSet& Data::get_of_stage(size_t task, DataSplit split, int stage) {
+  get(task, split);
+  auto& set = *sets_.at({task, split});
+  set.set_stage(stage);
+  return set;
+}
+
 }  // namespace asr

@@ -25,6 +25,8 @@ class Data {
 
   // `reference` also fills the embeddings of the base model.
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
+  // The same, with the stage in which this run learns it noted in every sample.
+  const SampleSet& get_of_stage(size_t task, DataSplit split, int stage);
   const Stream& stream() const { return stream_; }
   const std::set<std::string>& answers(size_t task);  // of its training rows, normalized (metrics/vqa_answer.h)
 

@@ -26,8 +26,10 @@ TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::st
     const auto routed = who.pass(block);
     for (auto& text : who.task.answers(who.model, block.input, routed.pass(), set.answer_tokens))
       out.texts.push_back(std::move(text));
+    for (const auto& choice : routed.choices) out.slots.push_back(choice.slot.empty() ? "base" : choice.slot);
   });
   out.texts = team.gather_texts(out.texts);
+  out.slots = team.gather_texts(out.slots);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.infos()[i].id, out.texts[i], set.infos()[i].references, set.infos()[i].type});

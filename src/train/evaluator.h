@@ -15,6 +15,7 @@ struct TaskScore {
   double score = 0;                // 0..100
   std::vector<std::string> texts;  // what was answered
   std::vector<double> per_sample;  // 0..1
+  std::vector<std::string> slots;  // that answered, where a method chose them; "base": none
   double outside = -1;             // percent of the wrong answers that no training row of the task has; -1: not known
 };
 

@@ -59,6 +59,24 @@ json part_accuracy(const std::vector<AnalysedTask>& analysed) {
   return out;
 }
 
+// How many samples of each task each slot answered, tasks below each other in the order trained; empty where no method
+// chose.
+std::string routing_text(const std::vector<AnalysedTask>& tasks, const std::vector<std::string>& slots) {
+  std::string out = "task";
+  for (const auto& slot : slots) out += "," + slot;
+  out += ",base\n";
+  bool chosen = false;
+  for (const auto& task : tasks) {
+    std::map<std::string, int64_t> counts;
+    for (const auto& slot : task.score->slots) ++counts[slot];
+    chosen = chosen || !counts.empty();
+    out += csv_field(task.name);
+    for (const auto& slot : slots) out += fmt::format(",{}", counts[slot]);
+    out += fmt::format(",{}\n", counts["base"]);
+  }
+  return chosen ? out : "";
+}
+
 json number_or_null(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
@@ -75,7 +93,8 @@ void Recorder::evaluate() {
   std::vector<double> row, outside;
   for (size_t b = 0; b < seen; ++b) {
     const auto& task = parts_.data.stream().tasks()[parts_.order[b]];
-    const auto& set = parts_.data.get(parts_.order[b], parts_.config.run.scored_split());
+    const auto& set = parts_.data.get_of_stage(parts_.order[b], parts_.config.run.scored_split(),
+                                               parts_.joint() ? 0 : static_cast<int>(b) + 1);
     // Before any training every adapter is the identity, so one evaluation serves all runs of a process.
     auto* known = parts_.at.stage == 0 ? &parts_.data.zero_shot[{parts_.order[b], parts_.config.run.head}] : nullptr;
     if (known && !known->texts.empty())
@@ -95,6 +114,8 @@ void Recorder::evaluate() {
                         &parts_.data.get(parts_.order[b], parts_.config.run.scored_split()), &scores[b]});
   parts_.at.rows.resize(static_cast<size_t>(parts_.at.stage));
   parts_.at.rows.push_back(row);
+  if (const auto text = routing_text(analysed, parts_.bank.slots()); parts_.team.leads() && !text.empty())
+    files_->stage("routing.csv", text);
   parts_.at.outside.resize(static_cast<size_t>(parts_.at.stage));
   parts_.at.outside.push_back(outside);
   if (parts_.at.stage > 0) {
@@ -143,7 +164,8 @@ void Recorder::write_memory(const std::string& folder) {
 void Recorder::evaluate_novel(size_t position, const StreamTask& task) {
   double result = kNotAsked;
   if (task.novel) {
-    const auto& set = parts_.data.get(parts_.order[position], DataSplit::novel);
+    const auto& set =
+        parts_.data.get_of_stage(parts_.order[position], DataSplit::novel, static_cast<int>(position) + 1);
     const auto result_of_task = score(set, parts_.order[position]);
     if (parts_.team.leads())
       files_->stage(fmt::format("predictions/novel-stage-{:02d}-task-{:02d}.jsonl", parts_.at.stage, position + 1),

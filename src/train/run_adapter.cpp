@@ -17,10 +17,11 @@ namespace {
 
 constexpr const char* kSlots = "asr_adapter.json";
 constexpr const char* kSlotTensors = "asr_adapter.safetensors";
+constexpr const char* kRouting = "route.safetensors";  // beside a folder a slot: what the methods choose by
 constexpr const char* kHead = "answer_head.safetensors";
 
-std::vector<std::string> save_plain(RunParts& parts, const std::string& folder) {
-  const auto plain = as_plain_adapter(parts.bank);
+// As PEFT reads it.
+std::vector<std::string> save_peft(const RunParts& parts, const PlainAdapter& plain, const std::string& folder) {
   const auto& run = parts.config.run;
   AdapterConfig config{plain.ranks.begin()->second, 0, run.lora_dropout, run.model};
   const auto alpha_of = [&](const std::string& site) {
@@ -36,10 +37,49 @@ std::vector<std::string> save_plain(RunParts& parts, const std::string& folder) 
   return {"adapter_config.json", "adapter_model.safetensors"};
 }
 
+// "stage-03" for slot "stage-3", so that folders stand in order.
+std::string slot_folder(const std::string& slot) {
+  const size_t digits = slot.find_last_not_of("0123456789") + 1;
+  const auto number = slot.substr(digits);
+  return slot.substr(0, digits) + (number.size() == 1 ? "0" + number : number);
+}
+
+// Whether every slot is one low-rank pair a site that is chosen or weighed as a whole: a PEFT adapter by itself.
+bool slots_stand_alone(const AdapterBank& bank) {
+  for (const auto& name : bank.slots()) {
+    const auto& layout = bank.layout(name);
+    if (layout.teacher || !layout.in_answering || bank.is_merged(name)) return false;
+    for (const auto& site : layout.sites)
+      if (site.full || site.experts != 1 || site.answering.kind != GateKind::given) return false;
+  }
+  return true;
+}
+
+PlainAdapter slot_alone(const AdapterBank& bank, const std::string& slot) {
+  PlainAdapter out;
+  for (const auto& site : bank.layout(slot).sites) {
+    out.ranks[site.site] = site.rank;
+    out.scales[site.site] = site.scale;
+  }
+  for (const auto& [name, tensor] : bank.tensors_of(slot))
+    out.tensors.emplace_back(name.substr(name.find(':') + 1), tensor.detach());
+  return out;
+}
+
 std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) {
   NamedTensors tensors;
-  for (const auto& [name, tensor] : parts.bank.tensors())
-    tensors.emplace_back(name, tensor.detach().cpu().contiguous());
+  std::vector<std::string> written = {kSlots};
+  const bool alone = slots_stand_alone(parts.bank);
+  if (alone) {
+    for (const auto& slot : parts.bank.slots()) {
+      make_folders(folder + "/" + slot_folder(slot));
+      for (const auto& name : save_peft(parts, slot_alone(parts.bank, slot), folder + "/" + slot_folder(slot)))
+        written.push_back(slot_folder(slot) + "/" + name);
+    }
+  } else {
+    for (const auto& [name, tensor] : parts.bank.tensors())
+      tensors.emplace_back(name, tensor.detach().cpu().contiguous());
+  }
   for (const auto& item : held_items(parts.key.composition, parts.methods))
     tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
   auto options = parts.config.manifest();
@@ -51,9 +91,10 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
                                 {"base_model", parts.config.run.model},
                                 {"slots", parts.bank.describe()},
                                 {"config", options}};
-  save_tensors(folder + "/" + kSlotTensors, tensors, {{"asr_adapter", "1"}});
+  written.push_back(alone ? kRouting : kSlotTensors);
+  save_tensors(folder + "/" + written.back(), tensors, {{"asr_adapter", "1"}});
   write_file_atomically(folder + "/" + kSlots, about.dump(1) + "\n");
-  return {kSlots, kSlotTensors};
+  return written;
 }
 
 }  // namespace
@@ -61,7 +102,8 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
 std::vector<std::string> save_run_adapter(RunParts& parts) {
   const auto folder = parts.key.folder + "/adapter";
   make_folders(folder);
-  auto written = why_not_plain(parts.bank).empty() ? save_plain(parts, folder) : save_slots(parts, folder);
+  auto written = why_not_plain(parts.bank).empty() ? save_peft(parts, as_plain_adapter(parts.bank), folder)
+                                                   : save_slots(parts, folder);
   const auto head = parts.task->parameters();
   if (head.empty()) return written;
   NamedTensors tensors;
@@ -75,18 +117,47 @@ bool holds_slots(const std::string& folder) {
   return path_exists(folder + "/" + kSlots);
 }
 
+namespace {
+
+void add_tensors(const std::string& path, const std::function<std::string(const std::string&)>& named,
+                 NamedTensors& out) {
+  check_if_listed(path);
+  const auto file = read_safetensors(path);
+  verify_checksum(file);
+  for (const auto& view : file.tensors) out.emplace_back(named(view.name), load_tensor(file, view.name).clone());
+}
+
+// Slots and what the methods keep, from one file or from a folder a slot.
+NamedTensors stored_tensors(const std::string& folder, const std::vector<std::string>& slots) {
+  const auto same = [](const std::string& name) { return name; };
+  NamedTensors out;
+  if (!path_exists(folder + "/" + kRouting)) {
+    add_tensors(folder + "/" + kSlotTensors, same, out);
+    return out;
+  }
+  add_tensors(folder + "/" + kRouting, same, out);
+  const std::string peft = "base_model.model.";
+  for (const auto& slot : slots)
+    add_tensors(
+        folder + "/" + slot_folder(slot) + "/adapter_model.safetensors",
+        [&](const std::string& name) {
+          return slot + ":" + (name.rfind(peft, 0) == 0 ? name.substr(peft.size()) : name);
+        },
+        out);
+  return out;
+}
+
+}  // namespace
+
 SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(model), bank_(model.all_sites()) {
-  const auto path = folder + "/" + kSlots, stored_at = folder + "/" + kSlotTensors;
+  const auto path = folder + "/" + kSlots;
   check_if_listed(path);
   const auto about = read_json_object(path);
   const JsonFields fields(about, path);
   check(fields.integer("format") == 1, path, ": is of a newer version of this program");
   stage_ = static_cast<int>(fields.integer("stage"));
   bank_.rebuild(fields.at("slots"), path);
-  const auto file = read_safetensors(stored_at);
-  verify_checksum(file);
-  NamedTensors stored;
-  for (const auto& view : file.tensors) stored.emplace_back(view.name, load_tensor(file, view.name).clone());
+  const auto stored = stored_tensors(folder, bank_.slots());
   {
     at::NoGradGuard no_grad;
     const Checkpoint all{stored, nlohmann::json::object(), {}};
@@ -108,7 +179,7 @@ RoutedPass SlotAdapter::pass_for(const SampleBatch& batch) {
   RoutedPass out;
   out.how.answering = true;
   out.how.slots = bank_.answering();
-  RouteContext context{model_, bank_, batch, stage_, true, out.how.slots, out.given};
+  RouteContext context{model_, bank_, batch, stage_, true, out.how.slots, out.given, &out.choices};
   for (auto& method : methods_) method->route(context);
   return out;
 }

@@ -1,5 +1,6 @@
-// The adapter of a finished run as a folder. Where one low-rank pair a site says it all, it is PEFT's; otherwise it
-// holds the slots with their gates and what the methods route by, and only this program reads it.
+// The adapter of a finished run as a folder. Where one low-rank pair a site says it all, it is PEFT's. Otherwise it
+// holds the slots with their gates and what the methods route by, and only this program reads it as a whole; slots that
+// are chosen whole are a PEFT folder each.
 #pragma once
 
 #include <memory>

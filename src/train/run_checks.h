@@ -42,6 +42,7 @@ void check_log(RunChecks& checks, const std::string& name);
 void check_events(RunChecks& checks, const std::string& name);
 void check_metrics(RunChecks& checks, const std::string& name);
 void check_matrix(RunChecks& checks, const std::string& name);
+void check_routing(RunChecks& checks, const std::string& name);
 void check_memory(RunChecks& checks, const std::string& name);
 void check_adapter_config(RunChecks& checks, const std::string& name);
 void check_adapter(RunChecks& checks, const std::string& name);

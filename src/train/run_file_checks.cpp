@@ -222,6 +222,25 @@ void check_matrix(RunChecks& checks, const std::string& name) {
   }
 }
 
+void check_routing(RunChecks& checks, const std::string& name) {
+  const auto content = read_file(checks.path_of(name), size_t(64) << 20);
+  checks.text(name, "scores", content);
+  size_t line = 1;
+  for (size_t begin = 0; begin < content.size(); ++line) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const auto cells = split_csv_line(content.substr(begin, end - begin), cat(name, ":", line));
+    begin = end + 1;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      int64_t count = 0;
+      const auto& cell = cells[i];
+      const bool slot = checks.facts.slots.count(cell) > 0 || cell == "base";
+      const bool fits = line == 1 ? (i == 0 ? cell == "task" : slot)
+                                  : (i == 0 ? checks.facts.names.tasks.count(cell) > 0 : parse_int(cell, count));
+      if (!fits) checks.violation(cat(name, ":", line, ": cell '", printable(cell), "' is no count of this run"));
+    }
+  }
+}
+
 void check_memory(RunChecks& checks, const std::string& name) {
   const auto file = checks.tensor_file(name, {"asr_memory", "options", "skills", "stages"});
   checks.metadata(file, "asr_memory", "1");

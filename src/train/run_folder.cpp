@@ -23,15 +23,15 @@ constexpr const char* kLog = "log.jsonl";
 
 // What the last checkpoint is enough to write again.
 bool is_derived(const std::string& name) {
-  for (const char* known : {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "metrics.json",
-                            "adapter/adapter_config.json", "adapter/adapter_model.safetensors"})
+  for (const char* known : {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "metrics.json"})
     if (name == known) return true;
-  return false;
+  return name.rfind("adapter/", 0) == 0;
 }
 
 // "predictions/novel-stage-03-task-01.jsonl", "stages/03/kept.json" -> 3; 0 for any other name.
 int64_t stage_of_file(const std::string& name) {
   int64_t stage = 0;
+  if (name.rfind("adapter/", 0) == 0) return 0;  // its folders are slots'
   for (const char* mark : {"/stage-", "/novel-stage-", "stages/"}) {
     const auto place = name.find(mark);
     if (place == std::string::npos) continue;
@@ -198,7 +198,8 @@ class Examination {
   void look_at_results() {
     if (!out.complete) return;
     const char* const memory = "memory.safetensors";
-    const auto adapter = path("adapter/adapter_model.safetensors");
+    const auto slots = path("adapter/asr_adapter.json");
+    const auto adapter = path_exists(slots) ? slots : path("adapter/adapter_model.safetensors");
     auto problem = tensor_file_problem(path(memory));
     for (const auto& file : {path(memory), adapter}) {
       const bool wanted = file == adapter || measures_prototypes();
@@ -224,7 +225,8 @@ FoundRun examine_run(const std::string& folder, const json& wanted) {
 
 std::vector<std::string> text_files_of_run(const std::string& folder) {
   std::vector<std::string> out;
-  for (const char* name : {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "metrics.json"})
+  for (const char* name :
+       {"config.yaml", "matrix.csv", "matrix_novel.csv", "answers_outside.csv", "routing.csv", "metrics.json"})
     out.emplace_back(name);
   for (const auto& name : list_folder(folder + "/predictions")) out.push_back("predictions/" + name);
   for (const auto& stage : list_folder(folder + "/stages")) out.push_back("stages/" + stage + "/kept.json");

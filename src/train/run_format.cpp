@@ -33,6 +33,7 @@ constexpr KnownFile known_files[] = {
     {"metrics.json", check_metrics},
     {"matrix.csv", check_matrix},
     {"matrix_novel.csv", check_matrix},
+    {"routing.csv", check_routing},
     {"answers_outside.csv", check_matrix},
     {"memory.safetensors", check_memory},
     {"adapter/adapter_config.json", check_adapter_config},
@@ -40,6 +41,9 @@ constexpr KnownFile known_files[] = {
     {"adapter/answer_head.safetensors", check_head},
     {"adapter/asr_adapter.json", check_slot_list},
     {"adapter/asr_adapter.safetensors", check_slots},
+    {"adapter/route.safetensors", check_slots},
+    {"adapter/stage-*/adapter_config.json", check_adapter_config},
+    {"adapter/stage-*/adapter_model.safetensors", check_adapter},
     {"stages/*/memory.safetensors", check_memory},
     {"stages/*/analysis.safetensors", check_analysis},
     {"stages/*/kept.json", check_kept_list},
@@ -49,8 +53,8 @@ constexpr KnownFile known_files[] = {
     {"checkpoints/checkpoint-*/kept.safetensors", check_kept_file},
     {"checkpoints/checkpoint-*/trainer_state.json", check_trainer_state},
 };
-constexpr const char* known_folders[] = {"adapter",     "stages",      "stages/*",
-                                         "predictions", "checkpoints", "checkpoints/checkpoint-*"};
+constexpr const char* known_folders[] = {"adapter",     "adapter/stage-*",         "stages", "stages/*", "predictions",
+                                         "checkpoints", "checkpoints/checkpoint-*"};
 
 bool fits_pattern(const char* pattern, const char* name) {
   for (; *pattern; ++pattern) {

@@ -153,7 +153,11 @@ int64_t RunParts::planned_steps() const {
 }
 
 const SampleSet& RunParts::stage_data(bool reference) {
-  if (!joint()) return data.get(order[static_cast<size_t>(at.stage) - 1], DataSplit::train, reference);
+  if (!joint()) {
+    const size_t number = order[static_cast<size_t>(at.stage) - 1];
+    data.get(number, DataSplit::train, reference);
+    return data.get_of_stage(number, DataSplit::train, at.stage);
+  }
   if (!union_) {
     std::vector<const SampleSet*> sets;
     for (const size_t number : order) sets.push_back(&data.get(number, DataSplit::train));
@@ -235,7 +239,7 @@ RoutedPass RunParts::pass_for(const SampleBatch& batch, bool answering) {
   RoutedPass out;
   out.how.answering = answering;
   out.how.slots = answering ? bank.answering() : bank.training();
-  RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given};
+  RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given, &out.choices};
   for (auto& method : methods) method->route(context);
   return out;
 }

@@ -73,20 +73,29 @@ inline void run_disturbed(const std::vector<Assignment>& options) {
   ADD_FAILURE() << "the run did not end";
 }
 
-inline std::string fake_adapter_file(const std::string& run) {
-  const auto slots = run + "/adapter/asr_adapter.safetensors";
-  return std::filesystem::exists(slots) ? slots : run + "/adapter/adapter_model.safetensors";
+// Files of tensors in a run's adapter folder, and in the folders of its slots.
+inline std::vector<std::string> adapter_files(const std::string& run) {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run + "/adapter"))
+    if (entry.path().extension() == ".safetensors")
+      out.push_back(std::filesystem::path(entry.path()).lexically_relative(run).string());
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 inline void expect_close_adapters(const std::string& a, const std::string& b, double tolerance) {
-  const auto x = read_safetensors(fake_adapter_file(a)), y = read_safetensors(fake_adapter_file(b));
-  ASSERT_EQ(x.tensors.size(), y.tensors.size());
-  for (const auto& view : x.tensors) {
-    if (!load_tensor(x, view.name).is_floating_point()) continue;
-    if (load_tensor(x, view.name).numel() == 0) continue;
-    // Not number by number: AdamW makes a whole step of a gradient that is little more than rounding.
-    const auto far = (load_tensor(x, view.name) - load_tensor(y, view.name)).abs().mean().item<double>();
-    EXPECT_LT(far, tolerance) << view.name;
+  ASSERT_FALSE(adapter_files(a).empty());
+  ASSERT_EQ(adapter_files(a), adapter_files(b));
+  for (const auto& file : adapter_files(a)) {
+    const auto x = read_safetensors(a + "/" + file), y = read_safetensors(b + "/" + file);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    for (const auto& view : x.tensors) {
+      if (!load_tensor(x, view.name).is_floating_point()) continue;
+      if (load_tensor(x, view.name).numel() == 0) continue;
+      // Not number by number: AdamW makes a whole step of a gradient that is little more than rounding.
+      const auto far = (load_tensor(x, view.name) - load_tensor(y, view.name)).abs().mean().item<double>();
+      EXPECT_LT(far, tolerance) << view.name;
+    }
   }
 }
 

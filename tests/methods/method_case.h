@@ -71,7 +71,7 @@ struct MethodCase {
     RoutedPass out;
     out.how.answering = answering;
     out.how.slots = answering ? bank->answering() : bank->training();
-    RouteContext context{*model, *bank, batch, stage, answering, out.how.slots, out.given};
+    RouteContext context{*model, *bank, batch, stage, answering, out.how.slots, out.given, &out.choices};
     method->route(context);
     return out;
   }

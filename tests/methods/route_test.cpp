@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "methods/terms/sample_keys.h"
+#include "tensor/torch_compat.h"
 #include "tests/methods/method_case.h"
 #include "tests/methods/plain_stages.h"
 #include "tests/support/tensors.h"
@@ -26,7 +27,7 @@ struct RouteCase : MethodCase {
   explicit RouteCase(const std::vector<Assignment>& options = {}) : RouteCase(options, made_folder()) {}
 
   // Stages of these tasks of the stream, begun and finished; adapters get numbers in between.
-  void train(const std::vector<size_t>& tasks) {
+  void train(const std::vector<size_t>& tasks, bool learns = false) {
     for (const size_t task_number : tasks) {
       const int stage = static_cast<int>(sets.size()) + 1;
       lay_out(stage);
@@ -34,7 +35,10 @@ struct RouteCase : MethodCase {
       auto context = stage_context(stage, sets.back());
       method->begin_stage(context);
       trained = bank->trained();
-      fill(static_cast<uint64_t>(stage));
+      if (learns)
+        learn(bank->trained(), batch_of(sets.size() - 1));
+      else
+        fill(static_cast<uint64_t>(stage));
       method->after_stage(context);
     }
   }
@@ -44,6 +48,24 @@ struct RouteCase : MethodCase {
     for (const auto& [tensor_name, tensor] : bank->trained()) {
       auto value = tensor;
       value.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.1);
+    }
+  }
+  // Answers of a random model hardly differ, whatever its states are; louder words let it learn some.
+  void make_words_loud() {
+    at::NoGradGuard no_grad;
+    model->token_embedding().mul_(20);
+  }
+  // Learns the answers of a batch by heart, as far as it goes.
+  void learn(const NamedParameters& slot, const SampleBatch& batch) {
+    Pass pass;
+    pass.slots = bank->bit(slot[0].first.substr(0, slot[0].first.find(':')));
+    std::vector<torch::Tensor> values;
+    for (const auto& [tensor_name, tensor] : slot) values.push_back(tensor);
+    for (auto& value : values) value.requires_grad_(true);
+    for (int step = 0; step < 60; ++step) {
+      const auto grads = gradients(task->loss_of(*model, batch, pass), values);
+      at::NoGradGuard no_grad;
+      for (size_t i = 0; i < values.size(); ++i) values[i].sub_(grads[i].sign(), 0.05 * (60 - step) / 60);
     }
   }
   SampleBatch batch_of(size_t stage, int64_t rows = 12) { return sets[stage].rows(range(0, rows)); }
@@ -151,6 +173,39 @@ TEST(Route, SlotsStartAsAsked) {
   const double two = loss_with(*nearest, nearest->bank->bit("stage-2"));
   const auto best = one <= two ? "stage-1" : "stage-2";
   EXPECT_TRUE(slot_numbers(*nearest, "stage-3").equal(slot_numbers(*nearest, best))) << one << " " << two;
+}
+
+TEST(Route, AutoCopiesWhereAnEarlierSlotHelps) {
+  // Adapters of random numbers make nothing better than the base.
+  const auto fresh = third_stage({option("start", "auto")}, 6);
+  const double base = loss_with(*fresh, 0);
+  for (const char* slot : {"stage-1", "stage-2"}) ASSERT_GT(loss_with(*fresh, fresh->bank->bit(slot)), 0.7 * base);
+  EXPECT_FALSE(slot_numbers(*fresh, "stage-3").equal(slot_numbers(*fresh, "stage-1")));
+  EXPECT_FALSE(slot_numbers(*fresh, "stage-3").equal(slot_numbers(*fresh, "stage-2")));
+  // One that has learnt the same does.
+  RouteCase helped({option("start", "auto")});
+  helped.make_words_loud();
+  helped.train({0, 3}, /*learns=*/true);
+  helped.lay_out(3);
+  helped.sets.push_back(helped.data(3));
+  ASSERT_LT(loss_with(helped, helped.bank->bit("stage-2")), 0.65 * loss_with(helped, 0));
+  auto context = helped.stage_context(3, helped.sets.back());
+  helped.method->begin_stage(context);
+  EXPECT_TRUE(slot_numbers(helped, "stage-3").equal(slot_numbers(helped, "stage-2")));
+}
+
+TEST(Route, AStageThatRepeatsAnotherGoesOnInItsSlot) {
+  RouteCase fixture({option("share", "0.2")});
+  fixture.make_words_loud();
+  fixture.train({0, 3, 0}, /*learns=*/true);
+  EXPECT_EQ(fixture.bank->slots(), (std::vector<std::string>{"stage-1", "stage-2"}));
+  EXPECT_FALSE(fixture.bank->is_frozen("stage-1"));
+  EXPECT_TRUE(fixture.bank->is_frozen("stage-2"));
+  EXPECT_EQ(fixture.bank->training() & 3, fixture.bank->bit("stage-1"));
+  for (const size_t stage : {0, 1, 2}) {
+    const auto routed = fixture.pass(fixture.batch_of(stage), 3, true);
+    EXPECT_EQ(routed.how.slots & 3, uint64_t(1) << (stage == 1 ? 1 : 0)) << stage;
+  }
 }
 
 TEST(Route, TopWeighsTheBestStagesByProbability) {

@@ -67,8 +67,8 @@ inline void expect_close_runs(const std::string& a, const std::string& b, double
   EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
   if (how == CloseAdapters::not_at_all) return;
   int adapters = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(a + "/adapter")) {
-    const auto name = "/adapter/" + entry.path().filename().string();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(a + "/adapter")) {
+    const auto name = "/" + std::filesystem::path(entry.path()).lexically_relative(a).string();
     if (entry.path().extension() != ".safetensors") continue;
     const auto x = read_safetensors(a + name), y = read_safetensors(b + name);
     ASSERT_EQ(x.tensors.size(), y.tensors.size());

@@ -79,9 +79,12 @@ int64_t KeyChoice::most_numbers(int64_t width, int64_t descriptor) const {
 SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
     : choice_(choice), spectral_(spectral) {
   check(!choice_.parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
-  for (const auto& part : choice_.parts)
+  for (const auto& part : choice_.parts) {
+    check(std::count(choice_.parts.begin(), choice_.parts.end(), part) == 1, "route.keys: names ", printable(part),
+          " twice");
     check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
           "' is unknown", did_you_mean(part, kKeyParts));
+  }
   check(choice_.sides != KeySides::picture || choice_.parts != std::vector<std::string>{"tokens"},
         "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
 }
@@ -95,8 +98,8 @@ torch::Tensor SampleKeys::projected(const std::string& name, const torch::Tensor
   return wide.mm(matrix).cpu();
 }
 
-void SampleKeys::add_thumbnail(const Batch& batch, std::vector<torch::Tensor>& parts) const {
-  const auto& pixels = batch.pixels;
+void SampleKeys::add_thumbnail(const SampleBatch& batch, std::vector<torch::Tensor>& parts) const {
+  const auto pixels = batch.pixels ? batch.pixels() : batch.input.pixels;
   check(pixels.defined() && pixels.dim() == 4 && pixels.size(0) == batch.size() && pixels.size(1) == 3,
         "route.keys: a thumbnail needs one picture a sample, as pixels [samples, 3, height, width]; choose other keys");
   const auto small = at::adaptive_avg_pool2d(pixels.to(at::kFloat), {kThumbnailSide, kThumbnailSide});
@@ -124,7 +127,7 @@ torch::Tensor SampleKeys::of(const Backbone& model, const SampleBatch& samples) 
         encoder_ = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral_);
       parts.push_back(projected("spectra", encoder_->descriptor(out.attention, row_weights(batch, out))));
     }
-    if (part == "thumbnail" && picture) add_thumbnail(batch, parts);
+    if (part == "thumbnail" && picture) add_thumbnail(samples, parts);
     if (part == "thumbnail" && text)
       parts.push_back(projected("words", word_counts(batch, model.token_embedding().size(0))));
   }

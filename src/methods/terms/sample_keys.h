@@ -52,7 +52,7 @@ class SampleKeys {
 
  private:
   torch::Tensor projected(const std::string& name, const torch::Tensor& part) const;
-  void add_thumbnail(const Batch& batch, std::vector<torch::Tensor>& parts) const;
+  void add_thumbnail(const SampleBatch& batch, std::vector<torch::Tensor>& parts) const;
 
   KeyChoice choice_;
   SpectralOptions spectral_;

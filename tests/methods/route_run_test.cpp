@@ -1,0 +1,91 @@
+// A run of route from its first stage to the folder that it leaves: what is in it, and that it answers as the run did.
+#include <filesystem>
+
+#include "io/csv.h"
+#include "report/compare.h"
+#include "report/figures.h"
+#include "tests/methods/fake_runs.h"
+#include "train/audit.h"
+
+namespace asr {
+namespace {
+
+class RouteRun : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    place_ = new TemporaryFolder;
+    write_small_model(*place_ / "model");
+    run_small(options());
+  }
+  static void TearDownTestSuite() {
+    delete place_;
+    place_ = nullptr;
+  }
+  static std::vector<Assignment> options() {
+    auto out = small_run(*place_ / "model", *place_ / "out", "route");
+    out.push_back({"stream.tasks", "2", "test"});
+    out.push_back({"stream.val", "20", "test"});
+    out.push_back({"stream.train", "160", "test"});
+    out.push_back({"max_stage_steps", "2", "test"});
+    return out;
+  }
+  static std::string folder() { return *place_ / "out/route"; }
+  static TemporaryFolder* place_;
+};
+TemporaryFolder* RouteRun::place_ = nullptr;
+
+TEST_F(RouteRun, LeavesAPeftFolderASlotThatAnswersAsTheRunDid) {
+  for (const char* name : {"stage-01/adapter_config.json", "stage-01/adapter_model.safetensors",
+                           "stage-02/adapter_model.safetensors", "route.safetensors", "asr_adapter.json"})
+    EXPECT_TRUE(std::filesystem::exists(folder() + "/adapter/" + name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(folder() + "/adapter/asr_adapter.safetensors"));
+  expect_answers_as_evaluated(options(), folder());
+  const auto model = load_backbone(*place_ / "model");
+  EXPECT_EQ(load_adapter(*model, folder() + "/adapter/stage-02").size(), 2 * model->sites().size());
+  const auto audit = audit_run(folder());
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+}
+
+TEST_F(RouteRun, CountsWhichSlotAnsweredWhichTask) {
+  const auto lines = split_csv(read_text(folder() + "/routing.csv"), "routing.csv");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].fields, (std::vector<std::string>{"task", "stage-1", "stage-2", "base"}));
+  for (size_t task = 0; task < 2; ++task) {
+    std::vector<int> counts;
+    for (size_t i = 1; i < 4; ++i) counts.push_back(std::stoi(lines[task + 1].fields[i]));
+    EXPECT_EQ(counts[0] + counts[1] + counts[2], 20);
+    EXPECT_GT(counts[task], 15);  // how many against what colour
+    EXPECT_EQ(counts[2], 0);
+  }
+}
+
+TEST_F(RouteRun, ShowsTheCountsInTheReport) {
+  const auto runs = load_runs({*place_ / "out"});
+  const auto compared = compare_runs(runs, {});
+  ASSERT_EQ(compared.tables.size(), 1u);
+  const auto page = figure_routing(compared.tables[0]);
+  EXPECT_CONTAINS(page, "<th scope=\"col\">stage-2</th><th scope=\"col\">base</th>");
+  EXPECT_CONTAINS(page, "<th scope=\"row\">count</th>");
+}
+
+TEST_F(RouteRun, RefusesAnotherBase) {
+  auto other = small_model();
+  {
+    at::NoGradGuard no_grad;
+    other->token_embedding().mul_(1.5);
+  }
+  other->save(*place_ / "other");
+  const auto model = load_backbone(*place_ / "other");
+  const auto message = message_of([&] { SlotAdapter(*model, folder() + "/adapter"); });
+  EXPECT_CONTAINS(message, "the moments that route keeps are of other keys: weights was");
+  EXPECT_CONTAINS(message, "use the base, precision and route options of the run that made them");
+}
+
+TEST_F(RouteRun, ResumesOnlyWithTheSameKeys) {
+  auto changed = options();
+  changed.push_back({"route.layer", "2", "test"});
+  EXPECT_NE(message_of([&] { run_small(changed, /*resume=*/true); }), "");
+}
+
+}  // namespace
+}  // namespace asr
