@@ -47,7 +47,7 @@ rows:
   vanilla: {method: vanilla, rates: [1, 2], strength: num_train_epochs, values: [1, 2]}
   x: {method: ewc, rates: [1, 2], strength: ewc.lambda, values: [1, 2]}
   y: {method: ewc, rates: [1, 2], strength: ewc.lambda, values: [1, 2]}
-contrasts: [x against vanilla, y against vanilla on hue, y against x]
+contrasts: [x against vanilla, x against vanilla on rule, y against x]
 )";
 
 class Contrasts : public testing::Test {
@@ -84,9 +84,10 @@ TEST_F(Contrasts, OverallHolmAndWords) {
   EXPECT_NEAR(x.overall.mean, 2.35, 1e-9);
   EXPECT_NEAR(x.overall.p, 0.0008559261068, 1e-8);
   EXPECT_EQ(x.words, "better");
-  const auto& y = comparison.contrasts[1];
-  EXPECT_EQ(y.overall.n, 1);
-  EXPECT_EQ(y.words, "no difference seen");
+  const auto& rule = comparison.contrasts[1];
+  EXPECT_EQ(rule.overall.n, 1);
+  EXPECT_NEAR(rule.overall.mean, 0.05, 1e-9);
+  EXPECT_EQ(rule.words, "no difference seen");
   // y - x on hue: 0.5-1, -0.4-2, 0.5-3, -0.4-2, 0.5-1.5, -0.4-2.5: mean -1.95, s = 0.96073, t = -4.97175
   const auto& yx = comparison.contrasts[2];
   EXPECT_NEAR(yx.overall.mean, -1.95, 1e-9);
