@@ -25,7 +25,7 @@ using nlohmann::json;
 
 struct TuneArguments {
   std::vector<std::string> configs, sets, grids;
-  std::string metric = "AP", out, protocol;
+  std::string metric = "AP", out, protocol, chosen;
   std::vector<std::string> rows;
   int64_t jobs = 1;
   bool resume = false, list_only = false;
@@ -215,10 +215,11 @@ void tune(const TuneArguments& arguments, const Common& common) {
   if (!arguments.protocol.empty())
     return tune_by_protocol({{arguments.configs, arguments.sets, arguments.jobs, arguments.resume, arguments.list_only},
                              arguments.protocol,
-                             arguments.rows},
+                             arguments.rows,
+                             arguments.chosen},
                             common);
-  check(arguments.rows.empty() && arguments.jobs == 1 && !arguments.list_only,
-        "tune: --rows, --jobs and --list-only go with --protocol; a --grid is run point by point");
+  check(arguments.rows.empty() && arguments.jobs == 1 && !arguments.list_only && arguments.chosen.empty(),
+        "tune: --rows, --jobs, --chosen and --list-only go with --protocol; a --grid is run point by point");
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) base.push_back(std::move(a));
@@ -273,6 +274,10 @@ void add_tune_command(CLI::App& app, Common& common) {
                    "search, choose and test every row of this file alike, e.g. configs/protocol.yaml")
       ->type_name("FILE");
   command->add_option("--rows", a->rows, "only these rows of the protocol")->delimiter(',')->type_name("LIST");
+  command
+      ->add_option("--chosen", a->chosen,
+                   "no search: test what the protocol chose on another stream or backbone, its chosen.csv")
+      ->type_name("FILE");
   command->add_option("--jobs", a->jobs, "runs of the protocol at a time, the threads divided among them")
       ->type_name("N")
       ->capture_default_str()

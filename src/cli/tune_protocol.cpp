@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/csv.h"
@@ -56,10 +57,40 @@ struct RowOutcome {
   std::vector<Run> tests;
 };
 
+// The choice of another setting: chosen.csv as write_chosen leaves it.
+std::vector<RowOutcome> transferred_choice(const Protocol& protocol, const std::string& path) {
+  const auto records = split_csv(read_file(path, 1 << 20), path);
+  check(!records.empty(), path, ": is empty; name the chosen.csv of a finished search");
+  const auto column = [&](const char* name) {
+    const auto& names = records[0].fields;
+    const auto place = std::find(names.begin(), names.end(), name);
+    check(place != names.end(), records[0].place, ": column '", name, "' is missing; is this a chosen.csv?");
+    return static_cast<size_t>(place - names.begin());
+  };
+  const size_t label = column("label"), rate = column("learning_rate"), strength = column("strength"),
+               value = column("value");
+  std::vector<RowOutcome> out;
+  for (const auto& row : protocol.rows) {
+    RowOutcome outcome;
+    for (size_t i = 1; i < records.size(); ++i) {
+      const auto& fields = records[i].fields;
+      check(fields.size() == records[0].fields.size(), records[i].place, ": has ", fields.size(), " fields");
+      if (fields[label] != row.label) continue;
+      outcome.chosen = {{"learning_rate", fields[rate], path}, {fields[strength], fields[value], path}};
+    }
+    check(!outcome.chosen.empty(), path, ": has no line for row '", printable(row.label),
+          "'; leave it out with --rows");
+    outcome.row = &row;
+    outcome.edge = "transferred";
+    out.push_back(std::move(outcome));
+  }
+  return out;
+}
+
 class ProtocolRun {
  public:
   ProtocolRun(const ProtocolArguments& arguments)
-      : protocol_(chosen_rows(arguments)), trials_("tune", arguments.trials) {
+      : protocol_(chosen_rows(arguments)), trials_("tune", arguments.trials), transferred_(arguments.chosen) {
     for (const auto& row : protocol_.rows) check_strength(row);
     for (const auto& row : protocol_.rows)  // a typing error in a row costs nothing
       for (const auto& point : row.points()) trials_.check_trial(trial(row, point, protocol_.tuning_seeds[0], "tune"));
@@ -68,6 +99,7 @@ class ProtocolRun {
   // The steps, each over all rows; false where --list-only has printed what is missing.
   bool run() {
     std::vector<Trial> list;
+    if (!transferred_.empty()) return test(transferred_choice(protocol_, transferred_));
     for (const auto& row : protocol_.rows)
       for (const auto& point : row.points()) list.push_back(trial(row, point, protocol_.tuning_seeds[0], "tune"));
     if (!trials_.settle(list)) return false;
@@ -75,12 +107,23 @@ class ProtocolRun {
       for (const size_t i : finalists_of(protocol_, row, scores(row)))
         for (const int64_t seed : protocol_.tuning_seeds) list.push_back(trial(row, row.points()[i], seed, "tune"));
     if (!trials_.settle(list)) return false;
-    list.clear();
-    for (const auto& row : protocol_.rows) {
-      outcomes_.push_back(outcome(row));
+    std::vector<RowOutcome> outcomes;
+    for (const auto& row : protocol_.rows) outcomes.push_back(outcome(row));
+    return test(std::move(outcomes));
+  }
+
+  std::string table() const;
+  json result() const;
+
+ private:
+  // What was chosen, with the other seeds.
+  bool test(std::vector<RowOutcome> outcomes) {
+    outcomes_ = std::move(outcomes);
+    std::vector<Trial> list;
+    for (const auto& outcome : outcomes_)
       for (const int64_t seed : protocol_.test_seeds)
-        list.push_back(trial(row, outcomes_.back().chosen, seed, trials_.reported_split()));
-    }
+        list.push_back(trial(*outcome.row, outcome.chosen, seed, trials_.reported_split()));
+    for (const auto& one : list) trials_.check_trial(one);
     write_chosen();
     if (!trials_.settle(list)) return false;
     for (auto& outcome : outcomes_)
@@ -91,11 +134,6 @@ class ProtocolRun {
     write_runs();
     return true;
   }
-
-  std::string table() const;
-  json result() const;
-
- private:
   Trial trial(const ProtocolRow& row, const GridPoint& point, int64_t seed, const std::string& split) const {
     const auto name = point_name(point);
     Trial out{cat(split, "/", row.label, "/", name, "/seed-", seed), {}};
@@ -141,6 +179,7 @@ class ProtocolRun {
 
   Protocol protocol_;
   Trials trials_;
+  std::string transferred_;  // the file of another setting's choice
   std::vector<RowOutcome> outcomes_;
 };
 
@@ -225,6 +264,7 @@ void ProtocolRun::write_chosen() const {
     for (size_t i = 0; i < fields.size(); ++i) out += (i ? "," : "") + csv_safe_field(fields[i]);
     out += "\n";
   }
+  make_folders(trials_.root());
   write_file_atomically(trials_.root() + "/chosen.csv", out);
 }
 

@@ -13,6 +13,7 @@ struct ProtocolArguments {
   TrialArguments trials;
   std::string path;
   std::vector<std::string> rows;  // none: all
+  std::string chosen = {};        // chosen.csv of another setting, whose choice is tested here; empty: a search
 };
 
 void tune_by_protocol(const ProtocolArguments& arguments, const Common& common);

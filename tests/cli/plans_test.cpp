@@ -159,6 +159,11 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
   EXPECT_EQ(rows[1]["tune_runs"].get<int>(), 5);
   EXPECT_EQ(rows[1]["tests"][1]["AP"].get<double>(), 42);
   EXPECT_CONTAINS(rows[1]["edge"].get<std::string>(), "ewc.lambda at the high end");
+  // Another setting takes over the choice: its runs are listed, the search is not.
+  const auto other = run_program({"tune", folder / "c.yaml", "--protocol", folder / "p.yaml", "--list-only", "--chosen",
+                                  folder / "out/chosen.csv", "--set", "output_dir=" + (folder / "other")});
+  EXPECT_EQ(std::count(other.out.begin(), other.out.end(), '\n'), 4) << other.error;
+  EXPECT_CONTAINS(other.out, "/other/test/held/learning_rate=0.002,ewc.lambda=100/seed-2");
   const auto table = read_text(folder / "out/runs.csv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
 }
