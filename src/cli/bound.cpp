@@ -34,7 +34,7 @@ Transition transition_between(const StageSamples& before, const StageSamples& af
   Transition out{before.stage, after.stage, {}};
   const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);  // 0 is allowed, a metric of 0 not
   for (const int64_t skill : std::set<int64_t>(before.skill().begin(), before.skill().end())) {
-    const auto samples = paired_samples(before.file, after.file, skill);
+    const auto samples = paired_samples(before.file, after.file, skill, shared_tasks(before.file, after.file, skill));
     if (samples.old_rows.size() < 2) {
       log_warn("stages ", before.stage, " and ", after.stage, " share ", samples.old_rows.size(), " samples of skill '",
                printable(before.file.skill_name(skill)), "'; a variance needs two; left out");

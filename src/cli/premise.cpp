@@ -65,41 +65,46 @@ json stage_premise(const StageSamples& stage) {
   return out;
 }
 
-// A skill between two stages: how far its spectra moved, how much more often it failed.
+// A skill in a task between two stages: how far its spectra moved, how much more often it failed.
 struct DriftPoint {
-  int64_t skill = 0, from = 0, to = 0;
   double drift = 0, forgetting = 0;
 };
+using SkillOfTask = std::pair<int64_t, std::string>;
 
-void add_points(const StageSamples& before, const StageSamples& after, const std::set<int64_t>& skills,
-                std::vector<DriftPoint>& out) {
-  check_compatible(before.options, after.options, before.file.path);
-  const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);
-  for (const int64_t skill : skills) {
-    const auto samples = paired_samples(before.file, after.file, skill);
-    if (samples.old_rows.size() < 2) continue;  // a variance needs two
-    const auto found = drift_of_skill(samples, floor);
-    out.push_back({skill, before.stage, after.stage, found.delta, found.risk_increase()});
-  }
+std::set<SkillOfTask> known_at(const StageSamples& stage) {
+  std::set<SkillOfTask> out;
+  for (const int64_t skill : stage.file.skills())
+    for (const auto& task : stage.file.tasks(skill)) out.insert({skill, task});
+  return out;
 }
 
-std::set<int64_t> skills_at(const StageSamples& stage) {
-  return {stage.skill().begin(), stage.skill().end()};
+void add_points(const StageSamples& before, const StageSamples& after, const std::set<SkillOfTask>& of,
+                std::vector<DriftPoint>& out) {
+  constexpr size_t kLeast = 4;  // samples that a variance is taken of
+  check_compatible(before.options, after.options, before.file.path);
+  const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);
+  for (const auto& [skill, task] : of) {
+    if (shared_tasks(before.file, after.file, skill).count(task) == 0) continue;
+    const auto samples = paired_samples(before.file, after.file, skill, {task});
+    if (samples.old_rows.size() < kLeast) continue;
+    const auto found = drift_of_skill(samples, floor);
+    out.push_back({found.delta, found.risk_increase()});
+  }
 }
 
 struct DriftPoints {
   std::vector<DriftPoint> step, since_learnt;
 };
 
-// Between consecutive stages, and from the first stage that has samples of a skill to every later one.
+// Between consecutive stages, and from the stage that learnt a task to every later one.
 DriftPoints drift_points(const std::vector<StageSamples>& stages) {
   DriftPoints out;
-  std::set<int64_t> known;
+  std::set<SkillOfTask> known;
   for (size_t i = 0; i < stages.size(); ++i) {
-    if (i > 0) add_points(stages[i - 1], stages[i], skills_at(stages[i - 1]), out.step);
-    std::set<int64_t> learnt;
-    for (const int64_t skill : skills_at(stages[i]))
-      if (known.insert(skill).second) learnt.insert(skill);
+    std::set<SkillOfTask> learnt;
+    for (const auto& entry : known_at(stages[i]))
+      if (known.insert(entry).second) learnt.insert(entry);
+    if (i + 1 < stages.size()) add_points(stages[i], stages[i + 1], known_at(stages[i]), out.step);
     for (size_t later = i + 1; later < stages.size(); ++later)
       add_points(stages[i], stages[later], learnt, out.since_learnt);
   }
@@ -187,14 +192,14 @@ void print_drift(const json& drift) {
     return fmt::format("{:.2f} [{:.2f}, {:.2f}]", entry[name].get<double>(), interval[0].get<double>(),
                        interval[1].get<double>());
   };
-  for (const auto& [key, title] : {std::pair("step", "between stages"), {"since_learnt", "since the skill was learnt"}})
+  for (const auto& [key, title] : {std::pair("step", "between stages"), {"since_learnt", "since it was learnt"}})
     rows.push_back({title, std::to_string(drift[key]["points"].get<int>()), with_interval(drift[key], "pearson"),
                     with_interval(drift[key], "spearman")});
   std::cout << text_table(rows)
             << "apart: mean distance of group means over that of samples to their own. named: held-out samples whose "
                "group\nGaussian moments name (in brackets: always the largest group). drift: Delta of the forgetting "
-               "theorem, a point a\nskill and pair of stages; forgetting: how much more often it fails. Intervals: 95 "
-               "%, points resampled.\n";
+               "theorem, a point a\nskill, task and pair of stages; forgetting: how much more often it fails. "
+               "Intervals: 95 %, points resampled.\n";
 }
 
 void run_premises(const std::vector<std::string>& paths, const Common& common) {

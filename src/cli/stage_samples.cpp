@@ -46,8 +46,8 @@ StageSamples read_stage_samples(const std::string& path, int64_t stage) {
   return out;
 }
 
-PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill) {
-  const auto tasks = shared_tasks(before, after, skill);
+PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
+                             const std::set<std::string>& tasks) {
   const auto old_rows = rows_of(before, skill, tasks), new_rows = rows_of(after, skill, tasks);
   check(old_rows.size() == new_rows.size(), after.path, ": ", new_rows.size(), " samples of skill '",
         printable(after.skill_name(skill)), "' in the tasks shared with ", before.path, ", which has ", old_rows.size(),
