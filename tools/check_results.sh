@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tables of docs/results.md are those of results/: fails with the lines that differ. With --print it prints them.
-# usage: tools/check_results.sh [PROGRAM] [--print]   (default build/asr)
+# The tables of docs/results*.md are those of results/: fails with the lines that differ. With --print it prints those of
+# docs/results_at_one_rate.md, with --write it writes docs/results_protocol.md.
+# usage: tools/check_results.sh [PROGRAM] [--print | --write]   (default build/asr)
 set -euo pipefail
 asr=$(realpath "${1:-build/asr}")
 cd "$(dirname "$0")/.."
@@ -37,10 +38,32 @@ tables() {
     END { table("AP", "value"); table("AP", "change"); table("AF", "value") }'
 }
 
+# A page that is all output.
+protocol_page() {
+  local command="asr compare results/world-hue.csv results/world-rule.csv --protocol configs/protocol_short.yaml"
+  command+=" --format markdown --metric AP,AF,MFT"
+  echo "# Under the short protocol: world-hue and world-rule"
+  echo
+  echo "What the program prints, all of it; [results.md](results.md) says what it means. The command:"
+  echo
+  echo "    $(sed 's/ --format/ \\\n      --format/' <<<"build/$command")"
+  echo
+  # Prose is folded, tables are not.
+  "$asr" ${command#asr } | while IFS= read -r line; do
+    if [[ $line == "- "* ]]; then fold -s -w 116 <<<"$line" | sed 's/ *$//; 2,$s/^/  /'; else echo "$line"; fi
+  done
+}
+
 printed=$(tables)
 if [ "${2:-}" = --print ]; then
   echo "$printed"
   exit
 fi
-documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^\|/' docs/results.md)
-diff <(echo "$documented") <(echo "$printed") && echo "docs/results.md: $(wc -l <<<"$printed") rows as printed"
+if [ "${2:-}" = --write ]; then
+  protocol_page >docs/results_protocol.md
+  exit
+fi
+page=docs/results_at_one_rate.md
+documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^\|/' $page)
+diff <(echo "$documented") <(echo "$printed") && echo "$page: $(wc -l <<<"$printed") rows as printed"
+diff docs/results_protocol.md <(protocol_page) && echo "docs/results_protocol.md: as printed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The runs behind docs/results.md: every method, ablation and design variant, and ASR beside EWC and ER, on both built-in backbones and two streams,
+# The runs behind docs/results_at_one_rate.md: every method, ablation and design variant, and ASR beside EWC and ER, on both built-in backbones and two streams,
 # over five seeds. What is complete in OUT or in results/ is left alone, so the work can go on where it stopped. At the end the
 # finished runs are added to results/STREAM.csv.
 # usage: tools/run_results.sh [OUT] [DEVICE] [JOBS] [SECONDS]

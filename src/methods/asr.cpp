@@ -101,13 +101,27 @@ class Asr final : public Method {
         const auto terms = to_prototypes(step, spectra);
         step.add("spectral_loss", scaled(terms.loss, step.share.samples), asr.beta);
         step.log["spectral_weight"] = scaled(terms.weight.mean(), step.share.samples);
-        warn_if_larger(step, terms.loss, asr.beta);
+        if (!warned_ && step.output.loss.defined())
+          sizes_ = at::stack({terms.loss.detach() * asr.beta, step.output.loss.detach()});
       }
       if (anchored_) step.add("anchor_loss", to_anchors(step, spectra), asr.anchor_beta);
       if (asr.to_anchors() && asr.anchor == AnchorOf::adapters)
         step.add("anchor_loss", to_adapters(step), asr.anchor_beta);
     }
     if (asr.gamma > 0) step.add("geometry_loss", geometry(step), asr.gamma);
+  }
+
+  // Once a stage: a user's small data can make a prototype so narrow that nothing else is learnt. Read after the step,
+  // when a GPU has nothing left to wait for.
+  void after_step(GradientContext&) override {
+    if (warned_ || !sizes_.defined()) return;
+    const auto sizes = sizes_.to(at::kCPU, at::kDouble);
+    sizes_ = torch::Tensor();
+    const double term = sizes[0].item<double>(), task = sizes[1].item<double>();
+    if (term <= task) return;
+    warned_ = true;
+    log_warn(cat("asr: the spectral term (", term, ") is larger than the task's loss (", task,
+                 "); lower asr.beta, or raise memory.shrinkage where skills have few samples"));
   }
 
   void after_stage(StageContext& stage) override {
@@ -230,16 +244,6 @@ class Asr final : public Method {
     return anchored_loss(*anchored_, {seen, found.anchor, p, all.item<double>()});
   }
 
-  // Once a stage: a user's small data can make a prototype so narrow that nothing else is learnt.
-  void warn_if_larger(const StepContext& step, const torch::Tensor& spectral, double weight) {
-    if (warned_ || !step.output.loss.defined()) return;
-    const double term = weight * spectral.item<double>(), task = step.output.loss.item<double>();
-    if (term <= task) return;
-    warned_ = true;
-    log_warn(cat("asr: the spectral term (", term, ") is larger than the task's loss (", task,
-                 "); lower asr.beta, or raise memory.shrinkage where skills have few samples"));
-  }
-
   Options options_;
   PrototypeMemory memory_;
   std::optional<SpectralLoss> loss_;
@@ -250,6 +254,7 @@ class Asr final : public Method {
   torch::Tensor start_;  // all that is trained, flat, as it was before the stage's first step; with anchors alone
   std::map<std::string, int64_t> start_place_;  // of each in it
   bool warned_ = false;
+  torch::Tensor sizes_;  // of the spectral term and the task's loss in the step's last pass, until they were compared
   StepGeometry step_;
 };
 
