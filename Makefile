@@ -3,7 +3,7 @@
 #   make test       build, the torch-free tests under the sanitizers, then every test
 #   make test-asan  only those under the sanitizers
 #   make test-asan-torch  every test under the sanitizers (about 25 minutes on two cores)
-#   make demo       build, then the whole method on the built-in world, with a report (two idle cores: 4 min after the build, DEMO_ARGS=--fast 1 min)
+#   make demo       build, then the whole method on the built-in world, with a report (two idle cores: 3 min after the build, DEMO_ARGS=--fast 1.5 min)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the first speed table of docs/performance.md
 #   make ASR_FFMPEG=1   with videos, through FFmpeg's libraries; ASR_FFMPEG=0 switches it off again
