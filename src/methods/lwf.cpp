@@ -38,6 +38,14 @@ class Lwf final : public Method {
                                 step.share.answers));
   }
 
+  // Asked before anything is trained: a slot a stage leaves no single adapter to be the teacher.
+  void begin_stage(StageContext& stage) override {
+    check(
+        stage.bank.has(kTrainedSlot),
+        "lwf copies the one adapter that is trained, and another method of this run has an adapter a stage; leave one "
+        "of the two out");
+  }
+
   void after_stage(StageContext& stage) override {
     stage.bank.copy(kTrainedSlot, kTeacher);
     head_.clear();

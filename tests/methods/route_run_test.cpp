@@ -68,6 +68,14 @@ TEST_F(RouteRun, ShowsTheCountsInTheReport) {
   EXPECT_CONTAINS(page, "<th scope=\"row\">count</th>");
 }
 
+TEST_F(RouteRun, CannotBeCombinedWithWhatHasAnAdapterOfItsOwn) {
+  const auto message = [](const std::string& method) {
+    return message_of([&] { run_small(small_run(*place_ / "model", *place_ / method, method)); });
+  };
+  EXPECT_CONTAINS(message("route+o-lora"), "methods route and o-lora both lay out the adapters");
+  EXPECT_CONTAINS(message("lwf+route"), "lwf copies the one adapter that is trained");
+}
+
 TEST_F(RouteRun, RefusesAnotherBase) {
   auto other = small_model();
   {
