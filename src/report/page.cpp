@@ -60,11 +60,11 @@ std::string fingerprint_html(const std::string& root) {
   if (content.contains("format"))  // earlier versions hashed otherwise
     check(content.contains("hash") && content["hash"] == self_hash(content), path,
           ": is damaged; 'asr run --resume' writes it again");
-  std::string out = "<dl class=\"facts\"><dt>folder</dt><dd><code>" + escaped(root) + "</code></dd>";
+  std::string out = "<details><summary>" + escaped(root) + "</summary><dl class=\"facts\">";
   for (const auto& [key, value] : content.items())
     out += "<dt>" + escaped(key) + "</dt><dd><code>" +
            escaped(value.is_string() ? value.get<std::string>() : value.dump()) + "</code></dd>";
-  return out + "</dl>\n";
+  return out + "</dl></details>\n";
 }
 
 // Earlier versions, whose fingerprint names no format, wrote no checksum into it.
@@ -164,13 +164,14 @@ std::string report_page(const RunSet& set, const Comparison& comparison, const s
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
       escaped(title_of(comparison)) + "</title>\n<style>" + page_style() + "</style></head><body><main>\n<h1>" +
       escaped(title_of(comparison)) + "</h1>\n";
-  for (const auto& root : roots) out += fingerprint_html(root);
   std::vector<std::string> remarks = comparison.notes;
   for (const auto& line : comparison.skipped) remarks.push_back("skipped: " + line);
   out += html_list(remarks, "remarks");
   for (const auto& table : comparison.tables) out += table_html(comparison, table);
   out += "<h2>To reproduce</h2>\n";
   for (const auto& root : roots) out += reproduce_html(root, set.runs);
+  out += "<h2>Settings</h2>\n";
+  for (const auto& root : roots) out += fingerprint_html(root);
   return out + "<footer>" + escaped(version) + "</footer>\n</main></body></html>\n";
 }
 

@@ -173,6 +173,13 @@ TEST_F(Page, DrawingsAsFilesOfTheirOwn) {
   EXPECT_GT(names.size(), 4u);
 }
 
+TEST_F(Page, BeginsWithScoresAndEndsWithSettings) {
+  write_run(folder.path(), logged_run("asr"));
+  const auto html = page();
+  ASSERT_NE(html.find("<details>"), std::string::npos);
+  EXPECT_LT(html.find("<h3>Comparison</h3>"), html.find("<details>"));
+}
+
 TEST_F(Page, SaysWhatIsMissing) {
   auto bare = logged_run("asr");
   bare.log = bare.predictions = bare.analysis = false;
