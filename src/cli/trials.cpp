@@ -19,21 +19,10 @@
 namespace asr {
 namespace {
 
-using nlohmann::json;
-
 // Analyses that no table of a plan needs; they change no score, and a user's own --set comes after them.
 const std::vector<std::string>& cheaper() {
   static const std::vector<std::string> list = {"analysis.memory=no", "analysis.samples=1", "analysis.overlays=0"};
   return list;
-}
-
-void flatten(const json& values, const std::string& prefix, std::map<std::string, std::string>& out) {
-  for (const auto& [name, value] : values.items()) {
-    if (value.is_object())
-      flatten(value, prefix + name + ".", out);
-    else
-      out[prefix + name] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
 }
 
 std::string shell_word(const std::string& text) {
@@ -141,8 +130,7 @@ std::optional<Run> Trials::result(const Trial& trial) const {
     return std::nullopt;
   }
   if (set.runs.empty() || !set.runs[0].complete) return std::nullopt;
-  std::map<std::string, std::string> now;
-  flatten(resolved(trial).manifest(), "", now);
+  const auto now = dotted_options(resolved(trial).manifest());
   for (const auto& [key, value] : set.runs[0].options) {
     const auto wanted = now.find(key);
     check(wanted == now.end() || wanted->second == value, place, ": was made with ", key, "=", printable(value),

@@ -126,15 +126,6 @@ void compare_scores(const json& metrics, const Run& run, std::vector<std::string
                         "); the scores shown are those of the matrix"));
 }
 
-void flatten_options(const json& values, const std::string& prefix, std::map<std::string, std::string>& out) {
-  for (const auto& [name, value] : values.items()) {
-    if (value.is_object())
-      flatten_options(value, prefix + name + ".", out);
-    else
-      out[prefix + name] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
-}
-
 // What the run was made from, but for seed and order; none where an earlier version noted something else.
 void read_settings(Run& run) {
   const std::string path = run.folder + "/fingerprint.json";
@@ -150,7 +141,7 @@ void read_settings(Run& run) {
   run.settings = self_hash(noted).substr(0, 12);
   const auto& options = noted["config"];
   if (!options.is_object()) return;
-  flatten_options(options, "", run.options);
+  run.options = dotted_options(options);
   run.split = run.option("eval_split");
   run.head = run.option("head");
   parse_double(run.option("learning_rate"), run.rate);
@@ -261,6 +252,18 @@ void tell_apart(RunSet& set) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> dotted_options(const json& options) {
+  std::map<std::string, std::string> out;
+  for (const auto& [name, value] : options.items()) {
+    if (!value.is_object()) {
+      out[name] = value.is_string() ? value.get<std::string>() : value.dump();
+      continue;
+    }
+    for (const auto& [inner, text] : dotted_options(value)) out[name + "." + inner] = text;
+  }
+  return out;
+}
 
 double Run::score(const std::string& metric) const {
   if (metric == "outside") return outside;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct Run {
   std::string option(const std::string& key) const;                     // "" where it is not known
   std::string name() const;                                             // "asr, seed 2, order 1", for messages
 };
+
+// Nested options by their dotted names, as Run::options has them.
+std::map<std::string, std::string> dotted_options(const nlohmann::json& options);
 
 struct RunSet {
   std::vector<Run> runs;             // those with a stage done, by folder

@@ -204,7 +204,14 @@ void check_metrics(RunChecks& checks, const std::string& name) {
   checks.json_file(name, metrics_shape(), 1);
 }
 
-void check_matrix(RunChecks& checks, const std::string& name) {
+struct TableCell {
+  size_t line, column;  // from 1 and from 0
+  std::string text;
+};
+
+// Every cell of a table of results, of which `fits` says whether a run may write it.
+template <class Fits>
+void check_cells(RunChecks& checks, const std::string& name, const char* what, Fits fits) {
   const auto content = read_file(checks.path_of(name), size_t(64) << 20);
   checks.text(name, "scores", content);
   size_t line = 1;
@@ -212,33 +219,27 @@ void check_matrix(RunChecks& checks, const std::string& name) {
     const size_t end = std::min(content.find('\n', begin), content.size());
     const auto cells = split_csv_line(content.substr(begin, end - begin), cat(name, ":", line));
     begin = end + 1;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      double value = 0;
-      const bool title = line == 1 && (i == 0 ? cells[i] == "stage" : checks.facts.names.tasks.count(cells[i]) > 0);
-      const bool number = line > 1 && cells[i].size() <= 24 && (cells[i].empty() || parse_double(cells[i], value));
-      if (!title && !number)
-        checks.violation(cat(name, ":", line, ": cell '", printable(cells[i]), "' is no score of this run"));
-    }
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (!fits(TableCell{line, i, cells[i]}))
+        checks.violation(cat(name, ":", line, ": cell '", printable(cells[i]), "' is no ", what, " of this run"));
   }
 }
 
+void check_matrix(RunChecks& checks, const std::string& name) {
+  check_cells(checks, name, "score", [&](const TableCell& cell) {
+    if (cell.line == 1) return cell.column == 0 ? cell.text == "stage" : checks.facts.names.tasks.count(cell.text) > 0;
+    double value = 0;
+    return cell.text.size() <= 24 && (cell.text.empty() || parse_double(cell.text, value));
+  });
+}
+
 void check_routing(RunChecks& checks, const std::string& name) {
-  const auto content = read_file(checks.path_of(name), size_t(64) << 20);
-  checks.text(name, "scores", content);
-  size_t line = 1;
-  for (size_t begin = 0; begin < content.size(); ++line) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const auto cells = split_csv_line(content.substr(begin, end - begin), cat(name, ":", line));
-    begin = end + 1;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      int64_t count = 0;
-      const auto& cell = cells[i];
-      const bool slot = checks.facts.slots.count(cell) > 0 || cell == "base";
-      const bool fits = line == 1 ? (i == 0 ? cell == "task" : slot)
-                                  : (i == 0 ? checks.facts.names.tasks.count(cell) > 0 : parse_int(cell, count));
-      if (!fits) checks.violation(cat(name, ":", line, ": cell '", printable(cell), "' is no count of this run"));
-    }
-  }
+  check_cells(checks, name, "count", [&](const TableCell& cell) {
+    const bool slot = checks.facts.slots.count(cell.text) > 0 || cell.text == "base";
+    if (cell.line == 1) return cell.column == 0 ? cell.text == "task" : slot;
+    int64_t count = 0;
+    return cell.column == 0 ? checks.facts.names.tasks.count(cell.text) > 0 : parse_int(cell.text, count);
+  });
 }
 
 void check_memory(RunChecks& checks, const std::string& name) {
