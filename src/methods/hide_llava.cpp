@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/long_pass.h"
 #include "methods/method.h"
+#include "methods/terms/frozen_embeddings.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -55,7 +56,7 @@ class HideLlava final : public Method {
     std::vector<torch::Tensor> sums;
     const int64_t count = stage.data.size();
     each_block({cat("anchors of ", stage.data.name), count, kBlock}, stage.team, [&](Part rows, Part) {
-      const auto [image, text] = keys_of(stage.model, stage.data.rows(range(rows.begin, rows.end)));
+      const auto [image, text] = frozen_embeddings(stage.model, stage.data.rows(range(rows.begin, rows.end)));
       sums.push_back(at::cat({image, text}, 1).to(at::kDouble).sum(0, true));
     });
     // Block by block, so that the sum does not depend on who took which.
@@ -73,7 +74,7 @@ class HideLlava final : public Method {
         context.given[context.bank.number(stage_slot(k))] = torch::full({1}, k == context.stage ? 1.0 : 0.0);
       return;
     }
-    const auto [image, text] = keys_of(context.model, context.batch);
+    const auto [image, text] = frozen_embeddings(context.model, context.batch);
     const auto anchors = anchors_.to(image.device()).chunk(2, 1);
     const auto nearness = (cosines(image, anchors[0]) + cosines(text, anchors[1])) / 2;
     const auto weights = (nearness / temperature_).softmax(1);  // [B, stages]
@@ -96,17 +97,6 @@ class HideLlava final : public Method {
 
  private:
   static bool is_text(const AdapterSite& site) { return site.part <= SitePart::cross_o; }
-  static torch::Tensor cosines(const torch::Tensor& rows, const torch::Tensor& anchors) {
-    const auto unit = [](const torch::Tensor& t) { return t / t.norm(2, 1, true).clamp_min(1e-12); };
-    return unit(rows).mm(unit(anchors).t());
-  }
-  static std::pair<torch::Tensor, torch::Tensor> keys_of(const Backbone& model, const SampleBatch& batch) {
-    Want want;
-    want.loss = false;
-    want.pooled = true;
-    const auto out = model.forward(batch.input, Pass{0, nullptr}, want);
-    return {out.image.to(at::kFloat), out.text.to(at::kFloat)};
-  }
 
   double temperature_ = 0.1;
   LayerFusion fusion_ = LayerFusion::factors;
