@@ -1,7 +1,6 @@
 // MoELoRA (CoIN, Chen et al. 2024): n low-rank experts a linear, weighed token by token by a softmax router, all of
 // them always: y = W x + s sum_i softmax(W_r x)_i B_i A_i x. Everything stays trainable in every stage; nothing is
 // kept.
-#include "base/error.h"
 #include "methods/method.h"
 #include "methods/terms/sites.h"
 
@@ -18,14 +17,8 @@ class MoeLora final : public Method {
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int) const override {
-    SiteLayout each = plain.sites.at(0);
-    check(each.rank % experts_ == 0, "moelora.experts=", experts_, " does not divide lora_rank=", each.rank,
-          ", which the experts share");
-    each.rank /= experts_;
-    each.experts = experts_;
-    each.spread = 0.01;
-    each.training.kind = each.answering.kind = GateKind::router;
-    return AdapterLayout{alike(kTrainedSlot, adapted_sites(sites, plain, sites_), each)};
+    return AdapterLayout{
+        alike(kTrainedSlot, adapted_sites(sites, plain, sites_), routed_experts(plain, experts_, "moelora"))};
   }
 
  private:

@@ -19,6 +19,33 @@ std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, co
   return out;
 }
 
+std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites) {
+  std::vector<std::string> layers;  // how the names in a layer with an MLP begin
+  for (const auto& site : sites) {
+    if (site.part != SitePart::down) continue;
+    const auto layer = cat("layers.", site.layer, ".");
+    layers.push_back(site.name.substr(0, site.name.rfind(layer) + layer.size()));
+  }
+  std::vector<AdapterSite> out;
+  for (const auto& site : sites) {
+    const bool picture = site.part == SitePart::cross_k || site.part == SitePart::cross_v;
+    const auto holds = [&](const std::string& layer) { return site.name.rfind(layer, 0) == 0; };
+    if (!picture && std::any_of(layers.begin(), layers.end(), holds)) out.push_back(site);
+  }
+  return out;
+}
+
+SiteLayout routed_experts(const SlotLayout& plain, int64_t experts, const char* section) {
+  SiteLayout each = plain.sites.at(0);
+  check(each.rank % experts == 0, section, ".experts=", experts, " does not divide lora_rank=", each.rank,
+        ", which the experts share");
+  each.rank /= experts;
+  each.experts = experts;
+  each.spread = 0.01;
+  each.training.kind = each.answering.kind = GateKind::router;
+  return each;
+}
+
 std::string stage_slot(int stage) {
   return cat("stage-", stage);
 }

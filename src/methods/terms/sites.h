@@ -18,6 +18,14 @@ inline constexpr const char* kAdaptedSitesHelp =
 std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                        AdaptedSites which);
 
+// Those in the layers of the language model that read its own sequence: neither a Q-Former's nor what cross-attention
+// reads of the picture.
+std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites);
+
+// Experts that share the run's rank, each with its scale, weighed token by token by a router. `section` is the
+// method's.
+SiteLayout routed_experts(const SlotLayout& plain, int64_t experts, const char* section);
+
 // "stage-3": the slot of a stage where every stage has its own.
 std::string stage_slot(int stage);
 
