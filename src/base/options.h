@@ -75,6 +75,7 @@ class OptionTable {
   nlohmann::json manifest() const;  // {"spectral": {"dc": "drop", ...}, ...}
   std::string help() const;         // one line an option: key, default, range, meaning
   std::vector<std::string> keys() const;
+  const std::vector<OptionInfo>& options() const { return options_; }
 
  private:
   void append(const OptionVisitor& visitor);

@@ -153,6 +153,8 @@ class Method {
   virtual bool joint() const { return false; }                      // one stage on the union of all tasks
   virtual bool combines_with(const Method&) const { return true; }  // in one run, as in "asr+ewc"
   virtual void visit(OptionVisitor&) {}
+  // The settings of its authors' code, of the run's options and its own: "preset: native" takes those that nobody set.
+  virtual std::vector<Assignment> native() const { return {}; }
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }

@@ -47,7 +47,7 @@ size_t columns(const std::string& text) {  // code points
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> out = {kRoot / "README.md", kRoot / "CONTRIBUTING.md", kRoot / "assets" / "README.md"};
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs"))
     if (entry.path().extension() == ".md") out.push_back(entry.path());
   return out;
 }
@@ -129,14 +129,16 @@ TEST(Documents, NoLineOfProseIsWiderThanAScreen) {
 }
 
 TEST(Documents, TheIndexNamesEveryPage) {
-  std::ifstream in(kRoot / "docs" / "README.md");
-  std::stringstream index;
-  index << in.rdbuf();
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
-    const std::string name = entry.path().filename().string();
-    const bool page = entry.path().extension() == ".md" && name != "README.md";
-    EXPECT_TRUE(!page || index.str().find("](" + name + ")") != std::string::npos)
-        << "docs/README.md does not name " << name;
+  for (const auto& folder : {kRoot / "docs", kRoot / "docs" / "methods"}) {
+    std::ifstream in(folder / "README.md");
+    std::stringstream index;
+    index << in.rdbuf();
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      const bool page = entry.path().extension() == ".md" && name != "README.md";
+      EXPECT_TRUE(!page || index.str().find("](" + name + ")") != std::string::npos)
+          << folder << "/README.md does not name " << name;
+    }
   }
 }
 

@@ -166,5 +166,21 @@ TEST(RunCommand, ListsWhatThereIs) {
   EXPECT_EQ(run_program({"backbones", "--json"}).json()["backbones"].size(), 8u);
 }
 
+TEST(RunCommand, DescribesAMethod) {
+  const auto text = run_program({"methods", "ewc"}).out;
+  EXPECT_CONTAINS(text, "ewc.lambda");
+  EXPECT_CONTAINS(text, "weight of the penalty");
+  const auto tables = run_program({"methods", "ewc", "--markdown"}).out;
+  EXPECT_CONTAINS(tables, "| `ewc.accumulate` | `latest` | latest\\|sum\\|online |");
+  EXPECT_CONTAINS(tables, "| `fisher` | `statistics` | parameters | run |");
+  const auto two = run_program({"methods", "asr+hide-llava", "--json"}).json()["methods"];
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0]["options"][0]["option"].get<std::string>(), "asr.beta");  // of its section, shared with analyses
+  EXPECT_EQ(two[1]["kept"][0]["at_most"].get<std::string>(), "stages, 2 x widest site");
+  EXPECT_CONTAINS(run_program({"methods", "lwf"}).out, "keeps a teacher");
+  expect_refused({"methods", "ewcc"}, "did you mean");
+  expect_refused({"methods", "--markdown"}, "name the method");
+}
+
 }  // namespace
 }  // namespace asr
