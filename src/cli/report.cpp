@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
-#include "io/task_names.h"
-#include "report/braking.h"
 #include "report/figure_files.h"
 
 namespace asr {
@@ -24,11 +22,7 @@ struct ReportArguments {
 size_t write_figures(const std::string& folder, const Comparison& comparison) {
   make_folders(folder);
   const auto files = figure_files(comparison);
-  for (const auto& file : files) write_file_atomically(folder + "/" + file.name, file.svg);
-  for (const auto& table : comparison.tables)
-    if (!table.means && is_search(table))
-      write_file_atomically(cat(folder, "/braking-", folder_part(table.stream + "-" + table.backbone), ".csv"),
-                            braking_csv(table, table.baseline));
+  for (const auto& file : files) write_file_atomically(folder + "/" + file.name, file.content);
   return files.size();
 }
 
@@ -53,7 +47,8 @@ void report(const ReportArguments& arguments, const Common& common) {
   else
     std::cout << set.runs.size() << (set.runs.size() == 1 ? " run" : " runs") << " -> " << path << " ("
               << human_bytes(static_cast<double>(bytes)) << ")\n";
-  if (!common.json && drawings > 0) std::cout << drawings << " drawings -> " << arguments.figures << "\n";
+  if (!common.json && drawings > 0)
+    std::cout << drawings << " drawings and tables of their numbers -> " << arguments.figures << "\n";
 }
 
 }  // namespace
@@ -67,7 +62,7 @@ void add_report_command(CLI::App& app, Common& common) {
       ->type_name("FILE");
   command
       ->add_option("--figures", arguments->figures,
-                   "folder for the page's drawings, each an SVG file, and for the points of searches as CSV")
+                   "folder for the page's drawings, each an SVG file, and for the numbers behind them as CSV")
       ->type_name("DIR");
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
       ->type_name("LABEL");

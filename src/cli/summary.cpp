@@ -1,5 +1,7 @@
 #include "cli/summary.h"
 
+#include <filesystem>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -18,6 +20,9 @@ void write_tables(const std::string& out, const Comparison& comparison) {
 size_t write_report(const std::string& path, const RunSet& set, const Comparison& comparison) {
   const std::string page = report_page(set, comparison, version_text());
   write_file_atomically(path, page);
+  const auto beside = std::filesystem::path(path).replace_extension().string();
+  write_file_atomically(beside + ".md", report_markdown(comparison));
+  write_file_atomically(beside + ".tex", latex_tables(comparison));
   return page.size();
 }
 

@@ -10,7 +10,7 @@ namespace asr {
 
 void write_tables(const std::string& out, const Comparison& comparison);  // OUT/compare.md and OUT/compare.csv
 
-// Returns the size of the page.
+// FILE.html, with its sentences and tables as FILE.md and FILE.tex beside it. Returns the size of the page.
 size_t write_report(const std::string& path, const RunSet& set, const Comparison& comparison);
 
 // All three over everything in `out`, at the end of a run. What keeps them from being written is a warning: the run

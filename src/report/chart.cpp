@@ -1,5 +1,7 @@
 #include "report/chart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +41,10 @@ Frame frame_of(const Chart& chart) {
     low = 0;
     high = 1;
   }
-  low -= 0.05 * span;
+  if (chart.from_zero && low >= 0)
+    low = 0;
+  else
+    low -= 0.05 * span;
   high += 0.05 * span;
   if (!(low < high)) {
     low -= 0.5;
@@ -92,7 +97,7 @@ void draw_band(Svg& svg, const Series& s, const Frame& f) {
 void draw_line(Svg& svg, const Series& s, const Frame& f) {
   Points points;
   const auto flush = [&] {
-    if (points.size() > 1) svg.polyline(points, series_class(s.style));
+    if (points.size() > 1) svg.polyline(points, s.dashes < 0 ? series_class(s.style) : dashed_class(s.style, s.dashes));
     points.clear();
   };
   for (size_t i = 0; i < s.y.size(); ++i) {
@@ -101,9 +106,25 @@ void draw_line(Svg& svg, const Series& s, const Frame& f) {
       continue;
     }
     points.emplace_back(f.x(s.x[i]), f.y(std::clamp(s.y[i], f.y.low, f.y.high)));
-    if (s.markers) svg.marker(points.back().first, points.back().second, s.style);
   }
   flush();
+}
+
+std::string tip_of(const Series& s, size_t i, const Chart& chart) {
+  if (i < s.tips.size()) return s.tips[i];
+  return fmt::format("{}{}{} {:.4g}: {:.4g}", s.name, s.name.empty() ? "" : ", ",
+                     chart.x_label.empty() ? "at" : chart.x_label, s.x[i], s.y[i]);
+}
+
+void draw_markers(Svg& svg, const Series& s, const Chart& chart, const Frame& f) {
+  if (!s.markers) return;
+  for (size_t i = 0; i < s.y.size(); ++i) {
+    if (!std::isfinite(s.y[i]) || !std::isfinite(s.x[i])) continue;
+    svg.begin(i < s.topics.size() ? of_topic(s.topics[i]) : "");
+    svg.tip(tip_of(s, i, chart));
+    svg.marker(f.x(s.x[i]), f.y(std::clamp(s.y[i], f.y.low, f.y.high)), s.style, i < s.scale.size() ? s.scale[i] : 1);
+    svg.end();
+  }
 }
 
 }  // namespace
@@ -112,14 +133,17 @@ std::string draw(const Chart& chart) {
   const Frame frame = frame_of(chart);
   Svg svg(chart.width, chart.height, chart.title, chart.largest);
   draw_axes(svg, chart, frame);
-  for (const auto& s : chart.series) draw_band(svg, s, frame);
   for (const auto& s : chart.series) {
-    if (!s.rule) {
-      draw_line(svg, s, frame);
-    } else if (!s.y.empty()) {
+    svg.begin(of_label(s.style));
+    draw_band(svg, s, frame);
+    if (s.rule && !s.y.empty()) {
       const double y = frame.y(std::clamp(s.y[0], frame.y.low, frame.y.high));
       svg.line(frame.left, y, frame.right, y, series_class(s.style) + " rule");
+    } else {
+      if (s.line) draw_line(svg, s, frame);
+      draw_markers(svg, s, chart, frame);
     }
+    svg.end();
   }
   return svg.done();
 }

@@ -36,6 +36,11 @@ Rgb cell_color(double fraction) {
   return ramp(stops, fraction);
 }
 
+Rgb loss_color(double fraction) {
+  static const Rgb stops[] = {{89, 32, 0}, {160, 66, 0}, {222, 125, 50}, {247, 200, 156}, {253, 247, 242}};
+  return ramp(stops, fraction);
+}
+
 const char* text_color_on(Rgb ground) {
   // Contrast ratios of WCAG 2: against white (1.05 / (L + 0.05)) and against black ((L + 0.05) / 0.05).
   const double luminance = 0.2126 * linear(ground.r) + 0.7152 * linear(ground.g) + 0.0722 * linear(ground.b) + 0.05;

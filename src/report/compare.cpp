@@ -121,15 +121,9 @@ Difference make_difference(const Group& group, const Group& baseline, const Comp
   return out;
 }
 
-const Group* find_group(const ComparisonTable& table, const std::string& label) {
-  for (const auto& group : table.groups)
-    if (group.label == label && !group.zero_shot) return &group;
-  return nullptr;
-}
-
 void add_differences(ComparisonTable& table, const CompareOptions& options) {
   const auto& wanted = table.baseline;
-  const Group* baseline = find_group(table, wanted);
+  const Group* baseline = table.group(wanted);
   if (!baseline || baseline->unfinished) {
     if (!options.against.empty())
       table.notes.push_back(cat("no complete run of '", wanted, "' here: no differences are given"));
@@ -149,6 +143,7 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
   table.split = runs[0]->scored_split();
   table.head = runs[0]->answer_head();
   table.baseline = options.against.empty() ? "vanilla" : options.against;
+  table.baseline_words = options.against.empty() ? "plain fine-tuning" : options.against;
   table.means = runs[0]->folder.empty();
   if (!table.means) check_tasks(runs);
   std::map<std::string, std::vector<const Run*>> labels;
@@ -168,6 +163,17 @@ ComparisonTable make_table(const std::vector<const Run*>& runs, const CompareOpt
 
 }  // namespace
 
+const Group* ComparisonTable::group(const std::string& label) const {
+  for (const auto& member : groups)
+    if (member.label == label && !member.zero_shot) return &member;
+  return nullptr;
+}
+
+int ComparisonTable::style_of(const std::string& label) const {
+  const auto place = styles.find(label.substr(0, label.find(':')));
+  return place == styles.end() ? 0 : place->second;
+}
+
 std::string table_title(const ComparisonTable& table) {
   const std::string group = table.held_out.empty() ? "" : cat(", ", table.held_out, " held out");
   return cat(table.stream, table.means ? cat(", ", table.held_out) : group, ", ", table.backbone,
@@ -176,6 +182,16 @@ std::string table_title(const ComparisonTable& table) {
 }
 
 namespace {
+
+// In the order of the tables, so that the baseline has the first colour.
+void choose_styles(std::vector<ComparisonTable>& tables) {
+  std::map<std::string, int> styles;
+  for (const auto& table : tables)
+    for (const auto& group : table.groups)
+      if (!group.zero_shot)
+        styles.emplace(group.label.substr(0, group.label.find(':')), static_cast<int>(styles.size()));
+  for (auto& table : tables) table.styles = styles;
+}
 
 void note_search(const ComparisonTable& search, ComparisonTable& table) {
   std::map<std::string, std::pair<size_t, size_t>> spent;  // points and runs by label
@@ -243,6 +259,7 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
     table.notes.insert(table.notes.begin(), means.notes.begin(), means.notes.end());
     out.tables.push_back(std::move(table));
   }
+  choose_styles(out.tables);
   if (options.protocol) apply_protocol(out, *options.protocol);
   return out;
 }

@@ -48,11 +48,16 @@ struct ComparisonTable {
   bool means = false;
   std::vector<Group> groups;                    // zero-shot, the baseline, the others by name, joint
   std::string baseline;                         // the label that others are compared with, whether it is here or not
+  std::string baseline_words;                   // what it is, in a sentence: "plain fine-tuning"
   std::string against;                          // the same where it is here; empty: no differences
+  std::map<std::string, int> styles;            // colour of a label, the same in all tables of a comparison
   std::map<std::string, std::string> places;    // of a label, against the baseline's curve over rates
   std::map<std::string, std::string> searched;  // for a label: how many points, with how many runs
   std::vector<Difference> differences;
   std::vector<std::string> notes;
+
+  const Group* group(const std::string& label) const;  // null: none, or zero-shot
+  int style_of(const std::string& label) const;        // of a search's LABEL:POINT, that of LABEL
 };
 
 struct Comparison {

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <map>
 
+#include "base/error.h"
 #include "report/figures.h"
 #include "report/page.h"
 
@@ -47,7 +48,8 @@ std::vector<FigureFile> figure_files(const Comparison& comparison) {
   for (const auto& table : comparison.tables) {
     if (table.means) continue;
     for (const auto& figure : all_figures()) {
-      const std::string html = figure.draw(table);
+      const auto [html, csv] = figure.draw(table);
+      if (!csv.empty()) out.push_back({cat(figure.name, "-", file_name(table_title(table)), ".csv"), csv});
       for (size_t at = 0; (at = html.find(opening, at)) != std::string::npos;) {
         const size_t end = html.find(closing, at) + closing.size();
         const std::string drawing = html.substr(at, end - at), label = between(drawing, "aria-label=\"", "\"");

@@ -53,10 +53,10 @@ std::vector<std::string> terms_of(const LossLog& log) {
 
 }  // namespace
 
-std::string figure_losses(const ComparisonTable& table) {
-  std::vector<std::string> terms;  // in the order met, so that a term has one colour in all panels
+Figure figure_losses(const ComparisonTable& table) {
+  std::vector<std::string> terms;  // in the order met, so that a term has the same dashes in all panels
   std::string panels, absent;
-  for (const auto& [group, unused] : styled_groups(table)) {
+  for (const auto& [group, style] : styled_groups(table)) {
     const auto log = read_loss_log(first_run(*group));
     if (log.step.empty()) {
       absent += missing("Not shown for " + group->label + ": its log.jsonl is absent or has no training line.");
@@ -71,10 +71,11 @@ std::string figure_losses(const ComparisonTable& table) {
     chart.x_label = "step";
     for (const auto& term : terms_of(log)) {
       const auto place = std::find(terms.begin(), terms.end(), term);
-      const int style = static_cast<int>(place - terms.begin());
+      const int dashes = static_cast<int>(place - terms.begin());
       if (place == terms.end()) terms.push_back(term);
       auto series = thinned(log, log.losses.at(term));
       series.style = style;
+      series.dashes = dashes;
       for (double value : series.y) {
         if (std::isfinite(value)) {
           chart.low = std::min(chart.low, value);
@@ -83,12 +84,11 @@ std::string figure_losses(const ComparisonTable& table) {
       }
       chart.series.push_back(std::move(series));
     }
-    panels += "<figure><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) + "</figure>\n";
+    panels += "<figure " + of_label(style) + "><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) +
+              "</figure>\n";
   }
   if (panels.empty()) return absent;
-  std::vector<std::pair<std::string, int>> names;
-  for (size_t i = 0; i < terms.size(); ++i) names.emplace_back(terms[i], static_cast<int>(i));
-  return legend(names) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent +
+  return dash_legend(terms) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent +
          "<p class=\"note\">loss is the sum that is trained on. Neighbouring steps are averaged; vertical lines begin "
          "a "
          "stage." +

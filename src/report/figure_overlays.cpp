@@ -100,7 +100,7 @@ std::vector<Example> examples_of(const ComparisonTable& table, std::string& abse
 
 }  // namespace
 
-std::string figure_overlays(const ComparisonTable& table) {
+Figure figure_overlays(const ComparisonTable& table) {
   std::string absent, out;
   const auto examples = examples_of(table, absent);
   if (examples.empty()) return absent;

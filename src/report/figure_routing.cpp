@@ -12,6 +12,7 @@
 #include "report/colors.h"
 #include "report/figures.h"
 #include "report/markup.h"
+#include "report/svg.h"
 
 namespace asr {
 namespace {
@@ -51,14 +52,14 @@ std::string routing_row(const std::vector<std::string>& cells, const std::string
 
 }  // namespace
 
-std::string figure_routing(const ComparisonTable& table) {
+Figure figure_routing(const ComparisonTable& table) {
   std::string out;
   for (const auto& [group, style] : styled_groups(table)) {
     const auto& run = first_run(*group);
     const auto path = run.folder + "/routing.csv";
     if (run.from_table() || !path_exists(path)) continue;
     const auto cells = routing_cells(path);
-    out += "<figure><figcaption>" + escaped(group->label) +
+    out += "<figure " + of_label(style) + "><figcaption>" + escaped(group->label) +
            "</figcaption><div class=\"scroll\" tabindex=\"0\"><table><thead><tr>";
     for (const auto& name : cells.empty() ? std::vector<std::string>() : cells[0])
       out += "<th scope=\"col\">" + escaped(name) + "</th>";
@@ -66,7 +67,8 @@ std::string figure_routing(const ComparisonTable& table) {
     for (size_t i = 1; i < cells.size(); ++i) out += routing_row(cells[i], path);
     out += "</tbody></table></div></figure>\n";
   }
-  if (out.empty()) return "<p class=\"note\">No method of these runs chooses an adapter for each sample.</p>\n";
+  if (out.empty())
+    return std::string("<p class=\"note\">No method of these runs chooses an adapter for each sample.</p>\n");
   return "<p class=\"note\">Row: a task, in the order trained. Column: percent of its samples that this adapter "
          "answered after the last stage" +
          escaped(of_which_run(table)) + ". A shared adapter is named after the stage that made it.</p>\n" + out;

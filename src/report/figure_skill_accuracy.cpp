@@ -6,6 +6,7 @@
 
 #include "metrics/skill_forgetting.h"
 #include "report/chart.h"
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/svg.h"
@@ -14,7 +15,7 @@ namespace asr {
 namespace {
 
 // Stages of different orders teach different tasks, so only runs of one order are averaged: the lowest.
-Series course_of(const Group& group, const std::string& skill, int style) {
+Series skill_series(const Group& group, const std::string& skill, int style) {
   std::vector<std::vector<double>> stages;
   for (const Run* run : group.runs) {
     if (run->order != group.runs[0]->order) continue;
@@ -52,7 +53,8 @@ std::string forgetting_table(const ComparisonTable& table, const std::vector<std
           cumulative.push_back(forgetting.cumulative);
         }
       if (best.empty()) continue;
-      rows += "<tr><th scope=\"row\">" + escaped(group->label) + "</th><td>" + escaped(skill) + "</td>";
+      rows += "<tr " + of_label(style) + " " + of_topic(skill) + "><th scope=\"row\">" + escaped(group->label) +
+              "</th><td>" + escaped(skill) + "</td>";
       for (const auto* values : {&best, &step, &cumulative})
         rows += fmt::format("<td>{:.2f}</td>", spread_of(*values).mean);
       rows += "</tr>\n";
@@ -67,7 +69,7 @@ std::string forgetting_table(const ComparisonTable& table, const std::vector<std
 
 }  // namespace
 
-std::string figure_skill_accuracy(const ComparisonTable& table) {
+Figure figure_skill_accuracy(const ComparisonTable& table) {
   std::vector<std::string> skills;
   std::vector<std::pair<std::string, int>> names;
   bool orders = false;
@@ -81,6 +83,7 @@ std::string figure_skill_accuracy(const ComparisonTable& table) {
     }
   }
   if (skills.empty()) return missing("Not shown: no metrics.json lists the accuracy of any skill.");
+  DataCsv data({"label", "skill", "stage", "accuracy"});
   std::string out = legend(names) + "<div class=\"grid small\">\n";
   for (const auto& skill : skills) {
     Chart chart;
@@ -91,15 +94,19 @@ std::string figure_skill_accuracy(const ComparisonTable& table) {
     chart.low = 0;
     chart.high = 100;
     chart.whole_steps = true;
-    for (const auto& [group, style] : styled_groups(table))
-      if (!group->joint) chart.series.push_back(course_of(*group, skill, style));
-    out += "<figure><figcaption>" + escaped(skill) + "</figcaption>" + draw(chart) + "</figure>\n";
+    for (const auto& [group, style] : continual_groups(table)) {
+      chart.series.push_back(skill_series(*group, skill, style));
+      const auto& y = chart.series.back().y;
+      for (size_t a = 0; a < y.size(); ++a) data.add({group->label, skill, std::to_string(a + 1)}, y[a]);
+    }
+    out +=
+        "<figure " + of_topic(skill) + "><figcaption>" + escaped(skill) + "</figcaption>" + draw(chart) + "</figure>\n";
   }
   out +=
       "</div>\n<p class=\"note\">Accuracy (0 to 100) on all seen validation samples of the skill, after every stage; "
       "mean over runs.";
   out += (orders ? " Only the lowest order of each label is averaged." : "");
-  return out + "</p>\n" + forgetting_table(table, skills);
+  return {out + "</p>\n" + forgetting_table(table, skills), data.text()};
 }
 
 }  // namespace asr

@@ -70,8 +70,8 @@ std::string panel(const Course& course, const StyledGroup& of, double radial, do
   for (double left : {8.0, 102.0}) svg.line(left, 62, left + 80, 62, "axis");
   svg.text(48, 74, "frequency", "tick middle");
   svg.text(142, 74, "orientation", "tick middle");
-  draw_half(svg, 9, course.first.radial, radial, "line first");
-  draw_half(svg, 103, course.first.angular, angular, "line first");
+  draw_half(svg, 9, course.first.radial, radial, "line first before");
+  draw_half(svg, 103, course.first.angular, angular, "line first before");
   draw_half(svg, 9, course.last.radial, radial, solid);
   draw_half(svg, 103, course.last.angular, angular, solid);
   const double drift =
@@ -91,7 +91,7 @@ double largest(const std::vector<double>& values, double so_far) {
 
 }  // namespace
 
-std::string figure_spectra(const ComparisonTable& table) {
+Figure figure_spectra(const ComparisonTable& table) {
   std::map<const Group*, Courses> all;
   double radial = 1e-12, angular = 1e-12;  // one scale for all panels, so that they can be compared
   const auto groups = styled_groups(table);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "report/figures.h"
 #include "report/markup.h"
+#include "report/svg.h"
 
 namespace asr {
 namespace {
@@ -20,14 +21,14 @@ std::string cell(const std::string& text) {
   return "<td>" + escaped(text) + "</td>";
 }
 
-std::string row_of(const Group& group) {
+std::string row_of(const Group& group, int style) {
   const auto value = [&](double RunCost::*field, auto format) {
     const double mean = mean_cost(group, field);
     return cell(std::isfinite(mean) ? format(mean) : std::string("not recorded"));
   };
   const auto count = [](double n) { return fmt::format("{:.0f}", n); };
   const auto duration = [](double s) { return human_duration(s); };
-  return "<tr><th scope=\"row\">" + escaped(group.label) + "</th>" +
+  return "<tr " + of_label(style) + "><th scope=\"row\">" + escaped(group.label) + "</th>" +
          cell(group.replay_free ? "no" : "yes: not replay-free") +
          value(&RunCost::stored_bytes, [](double bytes) { return human_bytes(bytes); }) +
          value(&RunCost::adapter_parameters, count) +
@@ -37,14 +38,14 @@ std::string row_of(const Group& group) {
 
 }  // namespace
 
-std::string figure_storage(const ComparisonTable& table) {
+Figure figure_storage(const ComparisonTable& table) {
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">label</th><th scope=\"col\">keeps old "
       "data</th>"
       "<th scope=\"col\">stored between stages</th><th scope=\"col\">adapter parameters</th><th scope=\"col\">a "
       "step</th>"
       "<th scope=\"col\">training</th><th scope=\"col\">evaluation</th></tr></thead><tbody>\n";
-  for (const auto& [group, style] : styled_groups(table)) out += row_of(*group);
+  for (const auto& [group, style] : styled_groups(table)) out += row_of(*group, style);
   return out +
          "</tbody></table></div>\n<p class=\"note\">Means over runs. Stored bytes are what the method itself needs "
          "in the next stage, beside the adapter; <code>asr audit</code> lists them.</p>\n";

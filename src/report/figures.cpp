@@ -6,7 +6,7 @@ namespace asr {
 
 const std::vector<FigureEntry>& all_figures() {
   static const std::vector<FigureEntry> figures = {
-#define FIGURE(name, title) {title, figure_##name},
+#define FIGURE(name, title) {#name, title, figure_##name},
 #include "report/figures.def"
 #undef FIGURE
   };
@@ -16,7 +16,20 @@ const std::vector<FigureEntry>& all_figures() {
 std::vector<StyledGroup> styled_groups(const ComparisonTable& table) {
   std::vector<StyledGroup> out;
   for (const auto& group : table.groups)
-    if (!group.zero_shot) out.push_back({&group, static_cast<int>(out.size())});
+    if (!group.zero_shot) out.push_back({&group, table.style_of(group.label)});
+  return out;
+}
+
+std::vector<StyledGroup> continual_groups(const ComparisonTable& table) {
+  std::vector<StyledGroup> out;
+  for (const auto& styled : styled_groups(table))
+    if (!styled.group->joint) out.push_back(styled);
+  return out;
+}
+
+std::vector<std::pair<std::string, int>> legend_entries(const std::vector<StyledGroup>& groups) {
+  std::vector<std::pair<std::string, int>> out;
+  for (const auto& [group, style] : groups) out.emplace_back(group->label, style);
   return out;
 }
 

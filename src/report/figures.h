@@ -1,30 +1,41 @@
 // The figures of the report. Each is one file figure_NAME.cpp and one line in figures.def, and turns the runs of one
-// stream and backbone into HTML. A figure without its data says in one sentence what is missing.
+// stream and backbone into HTML and the numbers behind it. A figure without its data says in one sentence what is
+// missing.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/compare.h"
 
 namespace asr {
 
-#define FIGURE(name, title) std::string figure_##name(const ComparisonTable& table);
+struct Figure {
+  std::string html;
+  std::string csv;  // what it draws, a row a point, with a header; empty: nothing that could be drawn otherwise
+  Figure(std::string shown, std::string data = "") : html(std::move(shown)), csv(std::move(data)) {}
+};
+
+#define FIGURE(name, title) Figure figure_##name(const ComparisonTable& table);
 #include "report/figures.def"
 #undef FIGURE
 
 struct FigureEntry {
-  const char* title;
-  std::string (*draw)(const ComparisonTable& table);
+  const char *name, *title;
+  Figure (*draw)(const ComparisonTable& table);
 };
 const std::vector<FigureEntry>& all_figures();  // in the order of the page
 
-// A method with its colour, the same in every figure.
+// A label with its colour, the same in every figure of every table.
 struct StyledGroup {
   const Group* group;
   int style;
 };
 std::vector<StyledGroup> styled_groups(const ComparisonTable& table);  // without zero-shot
+
+std::vector<std::pair<std::string, int>> legend_entries(const std::vector<StyledGroup>& groups);
+std::vector<StyledGroup> continual_groups(const ComparisonTable& table);  // those with stages: no joint training
 
 // The run whose own files stand for its label: the lowest order and seed.
 const Run& first_run(const Group& group);

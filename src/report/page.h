@@ -1,5 +1,5 @@
-// The report: one HTML file that needs nothing else, no scripts and no network, readable in light and dark, on a phone
-// and on paper.
+// The report: one HTML file that needs nothing else and no network, readable in light and dark, on a phone and on
+// paper. Its script only adds to it: without one, all figures and numbers are there.
 #pragma once
 
 #include <string>
@@ -11,6 +11,9 @@ namespace asr {
 
 // `version` goes into the footer. The same runs give the same bytes.
 std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version);
+
+// The sentences and tables of the page, for those who read text.
+std::string report_markdown(const Comparison& comparison);
 
 std::string page_style();     // the CSS
 std::string drawing_style();  // the part of it that a drawing needs

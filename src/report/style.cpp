@@ -26,7 +26,23 @@ h4 { font-size: 1rem; margin: 1rem 0 .3rem; }
 small, .note, .notes, .legend { color: var(--soft); font-size: .875rem; }
 .note, .legend { margin: .4rem 0; max-width: 46rem; }
 .notes { max-width: 46rem; padding-left: 1.2rem; }
-.remarks { background: var(--panel); border-left: 4px solid var(--s4); padding: .6rem 1rem .6rem 2rem; overflow-wrap: anywhere; }
+h3 a { color: inherit; text-decoration: none; } h3 a:hover, h3 a:focus-visible { text-decoration: underline; }
+h3 .data { font-size: .8125rem; font-weight: 400; color: var(--soft); margin-left: .6rem; }
+.answer { font-size: 1.15rem; line-height: 1.45; max-width: 52rem; margin: .4rem 0 .8rem; }
+.labels { position: sticky; top: 0; z-index: 2; background: var(--ground); padding: .4rem 0; display: flex; flex-wrap: wrap; gap: .35rem; }
+.labels[hidden] { display: none; }
+.labels button { font: inherit; font-size: .875rem; color: inherit; background: var(--panel); border: 1px solid var(--rule);
+  border-radius: 4px; padding: .1rem .5rem; cursor: pointer; }
+.labels button[aria-pressed="false"] { opacity: .45; text-decoration: line-through; }
+.labels svg { width: 26px; height: 10px; margin-right: .35rem; display: inline-block; vertical-align: middle; }
+.labels output { font-size: .875rem; color: var(--soft); align-self: center; }
+.tip { position: fixed; z-index: 3; max-width: min(24rem, 90vw); padding: .2rem .5rem; border-radius: 4px; pointer-events: none;
+  background: var(--ink); color: var(--ground); font-size: .8125rem; overflow-wrap: anywhere; }
+[data-topic] { cursor: pointer; } .chosen [data-topic]:not(.hit) { opacity: .15; }
+thead th[tabindex] { cursor: pointer; } th[aria-sort="ascending"]::after { content: " \25B4"; }
+th[aria-sort="descending"]::after { content: " \25BE"; }
+section { scroll-margin-top: 3rem; }
+.remarks { background: var(--panel); border-left: 4px solid var(--s4); padding: .1rem 1rem; overflow-wrap: anywhere; }
 .missing { background: var(--panel); padding: .5rem .8rem; color: var(--soft); overflow-wrap: anywhere; }
 .legend span { display: inline-block; margin-right: 1rem; white-space: nowrap; color: var(--ink); }
 .legend svg { width: 26px; height: 10px; margin-right: .35rem; display: inline-block; vertical-align: middle; }
@@ -54,9 +70,10 @@ svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
 .axis { stroke: var(--soft); } .mesh { stroke: var(--rule); stroke-width: .7; }
 .boundary { stroke: var(--rule); stroke-width: .7; }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; } .band { stroke: none; opacity: .16; }
-.first { stroke: var(--soft); stroke-dasharray: 3 2.5; stroke-width: 1.4; }
+.first { stroke: var(--soft); stroke-width: 1.4; } .before { stroke-dasharray: 3 2.5; }
 .rule { stroke-dasharray: 1.5 3 !important; stroke-width: 1.6; } .newest { stroke: var(--ink); stroke-width: 1.2; }
 .d1 { stroke-dasharray: 6 3; } .d2 { stroke-dasharray: 2 2; } .d3 { stroke-dasharray: 8 2 2 2; }
+.d4 { stroke-dasharray: 1 2; } .d5 { stroke-dasharray: 10 4; }
 .s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); }
 .s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); }
 .f0 { fill: var(--s0); } .f1 { fill: var(--s1); } .f2 { fill: var(--s2); } .f3 { fill: var(--s3); }
@@ -73,7 +90,7 @@ summary { cursor: pointer; font-weight: 600; margin: .6rem 0 .3rem; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
 @media (max-width: 32rem) { .row figure { width: calc(50% - .4rem); } .small { grid-template-columns: 1fr 1fr; }
   th, td { padding-right: .55rem; } }
-@media print { :root { --ground: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #f3f3f3; --s0: #0072b2;
+@media print { .labels, .tip, h3 .data { display: none; } :root { --ground: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #f3f3f3; --s0: #0072b2;
   --s5: #000; --s6: #56b4e9; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
   .scroll { overflow: visible; } figure, tr, .example { break-inside: avoid; } h2, h3, h4, summary, .legend { break-after: avoid; }
   .row figure { width: 5rem; }

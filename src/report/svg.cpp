@@ -11,7 +11,7 @@
 namespace asr {
 namespace {
 
-constexpr int kColors = 7, kDashes = 4;
+constexpr int kColors = 7, kDashes = 6;
 
 }  // namespace
 
@@ -56,21 +56,41 @@ void Svg::text(double x, double y, const std::string& content, const std::string
                       attributes.empty() ? "" : " ", attributes, escaped(content));
 }
 
-void Svg::marker(double x, double y, int style) {
+void Svg::marker(double x, double y, int style, double scale) {
   const std::string css = fmt::format("mark f{}", style % kColors);
+  const auto shape = [&](Points corners) {
+    for (auto& [dx, dy] : corners) {
+      dx = x + scale * dx;
+      dy = y + scale * dy;
+    }
+    polygon(corners, css);
+  };
   switch (style % 5) {
     case 0:
-      out_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"2.6\" class=\"{}\"/>", coordinate(x), coordinate(y), css);
+      out_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"{}\"/>", coordinate(x), coordinate(y),
+                          coordinate(2.6 * scale), css);
       return;
     case 1:
-      return polygon({{x - 2.4, y - 2.4}, {x + 2.4, y - 2.4}, {x + 2.4, y + 2.4}, {x - 2.4, y + 2.4}}, css);
+      return shape({{-2.4, -2.4}, {2.4, -2.4}, {2.4, 2.4}, {-2.4, 2.4}});
     case 2:
-      return polygon({{x, y - 3.3}, {x + 3, y + 2.4}, {x - 3, y + 2.4}}, css);
+      return shape({{0, -3.3}, {3, 2.4}, {-3, 2.4}});
     case 3:
-      return polygon({{x, y - 3.5}, {x + 3.5, y}, {x, y + 3.5}, {x - 3.5, y}}, css);
+      return shape({{0, -3.5}, {3.5, 0}, {0, 3.5}, {-3.5, 0}});
     default:
-      return polygon({{x, y + 3.3}, {x + 3, y - 2.4}, {x - 3, y - 2.4}}, css);
+      return shape({{0, 3.3}, {3, -2.4}, {-3, -2.4}});
   }
+}
+
+void Svg::begin(const std::string& attributes) {
+  out_ += attributes.empty() ? "<g>" : "<g " + attributes + ">";
+}
+
+void Svg::end() {
+  out_ += "</g>";
+}
+
+void Svg::tip(const std::string& text) {
+  out_ += "<title>" + escaped(text) + "</title>";
 }
 
 std::vector<double> nice_ticks(double low, double high, int about) {
@@ -93,8 +113,20 @@ std::string tick_text(double value) {
   return fmt::format("{:.4g}", value);
 }
 
+std::string of_label(int style) {
+  return fmt::format("data-label=\"{}\"", style);
+}
+
+std::string of_topic(const std::string& name) {
+  return "data-topic=\"" + escaped(name) + "\"";
+}
+
 std::string series_class(int style) {
-  return fmt::format("line s{} d{}", style % kColors, style / kColors % kDashes);
+  return dashed_class(style, style / kColors);
+}
+
+std::string dashed_class(int style, int dashes) {
+  return fmt::format("line s{} d{}", style % kColors, dashes % kDashes);
 }
 
 std::string legend(const std::vector<std::pair<std::string, int>>& entries) {
@@ -103,7 +135,18 @@ std::string legend(const std::vector<std::pair<std::string, int>>& entries) {
     Svg swatch(26, 10, name, 26);
     swatch.line(1, 5, 25, 5, series_class(style));
     swatch.marker(13, 5, style);
-    out += "<span>" + swatch.done() + escaped(name) + "</span> ";
+    out += "<span " + of_label(style) + " title=\"" + escaped(name) + "\">" + swatch.done() +
+           escaped(shortened(name, 40)) + "</span> ";
+  }
+  return out + "</p>\n";
+}
+
+std::string dash_legend(const std::vector<std::string>& names) {
+  std::string out = "<p class=\"legend\">";
+  for (size_t i = 0; i < names.size(); ++i) {
+    Svg swatch(26, 10, names[i], 26);
+    swatch.line(1, 5, 25, 5, fmt::format("line first d{}", static_cast<int>(i) % kDashes));
+    out += "<span>" + swatch.done() + escaped(names[i]) + "</span> ";
   }
   return out + "</p>\n";
 }

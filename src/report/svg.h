@@ -22,7 +22,10 @@ class Svg {
   void polygon(const Points& points, const std::string& css);
   void rect(double x, double y, double width, double height, const std::string& attributes);
   void text(double x, double y, const std::string& content, const std::string& css, const std::string& attributes = "");
-  void marker(double x, double y, int style);  // a shape a style, so that colour is never the only difference
+  void marker(double x, double y, int style, double scale = 1);  // a shape a style: colour is never the only difference
+  void begin(const std::string& attributes);                     // of what follows, up to end()
+  void end();
+  void tip(const std::string& text);  // what pointing at the elements begun says
   std::string done() const { return out_ + "</svg>"; }
 
  private:
@@ -39,9 +42,17 @@ struct Scale {
 std::vector<double> nice_ticks(double low, double high, int about);  // at 1, 2 or 5 times a power of ten
 std::string tick_text(double value);
 
+// Attributes by which the page's script finds what belongs to a label (by its style), and to a task or skill (by name).
+std::string of_label(int style);
+std::string of_topic(const std::string& name);
+
 // CSS classes of the n-th series: colour, and dashes once the colours repeat.
 std::string series_class(int style);
-// "── name" for every series, wrapping as text does.
+// The colour of a label, the dashes of something else.
+std::string dashed_class(int style, int dashes);
+// "── name" for every label, wrapping as text does.
 std::string legend(const std::vector<std::pair<std::string, int>>& entries);
+// The same for what dashes tell apart, in every colour.
+std::string dash_legend(const std::vector<std::string>& names);
 
 }  // namespace asr

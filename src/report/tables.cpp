@@ -24,14 +24,6 @@ std::string range_text(const Interval& interval) {
   return fmt::format("{:.1f}..{:.1f}", low, high);
 }
 
-Cell score_cell(const Spread& spread) {
-  if (spread.n == 0) return {"-", ""};
-  const double mean = without_negative_zero(spread.mean, 0.005);
-  std::string value = fmt::format("{:.2f}", mean);
-  if (std::isfinite(spread.deviation)) value += fmt::format("±{:.2f}", spread.deviation);
-  return {value, range_text(spread.interval)};
-}
-
 Cell difference_cell(double mean, const Interval& interval, bool starred) {
   if (!std::isfinite(mean)) return {"-", ""};
   return {fmt::format("{:+.2f}{}", without_negative_zero(mean, 0.005), starred ? "*" : ""), range_text(interval)};
@@ -96,13 +88,21 @@ void add_novel_notes(const ComparisonTable& table, std::vector<std::string>& out
 
 }  // namespace
 
+Cell score_cell(const Spread& spread, int decimals) {
+  if (spread.n == 0) return {"-", ""};
+  const double mean = without_negative_zero(spread.mean, 0.5 * std::pow(10, -decimals));
+  std::string value = fmt::format("{:.{}f}", mean, decimals);
+  if (std::isfinite(spread.deviation)) value += fmt::format("±{:.{}f}", spread.deviation, decimals);
+  return {value, range_text(spread.interval)};
+}
+
 Grid score_grid(const Comparison& comparison, const ComparisonTable& table) {
   Grid grid{table_title(table), {"label", "n"}, {}};
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
   for (const auto& group : table.groups) {
     std::vector<Cell> row = {{printable(group.label) + (group.replay_free ? "" : " †"), ""},
                              {group.zero_shot ? "" : std::to_string(group.runs.size()), ""}};
-    for (const auto& spread : group.scores) row.push_back(score_cell(spread));
+    for (const auto& spread : group.scores) row.push_back(score_cell(spread, 2));
     grid.rows.push_back(std::move(row));
   }
   return grid;

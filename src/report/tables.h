@@ -21,6 +21,7 @@ struct Grid {
   std::vector<std::vector<Cell>> rows;
 };
 
+Cell score_cell(const Spread& spread, int decimals);
 Grid score_grid(const Comparison& comparison, const ComparisonTable& table);
 Grid difference_grid(const Comparison& comparison, const ComparisonTable& table);  // no rows without a baseline
 Grid settings_grid(const ComparisonTable& table);  // what each label was run with and costs

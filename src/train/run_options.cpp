@@ -226,8 +226,8 @@ void check_label(const std::string& label) {
   check(label.find('/') == std::string::npos && label[0] != '.', "label: '", printable(label),
         "' cannot be the name of a folder; use one without '/' and without a leading '.'");
   const bool temporary = label.find(".tmp-") != std::string::npos;  // cleared away after a killed process
-  for (const char* file :
-       {"config.yaml", "fingerprint.json", "compare.md", "compare.csv", "report.html", "tune.csv", "tuned.yaml"})
+  for (const char* file : {"config.yaml", "fingerprint.json", "compare.md", "compare.csv", "report.html", "report.md",
+                           "report.tex", "tune.csv", "tuned.yaml"})
     check(label != file && !temporary, "label: '", printable(label), "' is the name of a file of output_dir",
           temporary ? " while it is written" : "", "; choose another");
 }

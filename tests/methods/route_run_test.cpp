@@ -63,7 +63,7 @@ TEST_F(RouteRun, ShowsTheCountsInTheReport) {
   const auto runs = load_runs({*place_ / "out"});
   const auto compared = compare_runs(runs, {});
   ASSERT_EQ(compared.tables.size(), 1u);
-  const auto page = figure_routing(compared.tables[0]);
+  const auto page = figure_routing(compared.tables[0]).html;
   EXPECT_CONTAINS(page, "<th scope=\"col\">stage-2</th><th scope=\"col\">base</th>");
   EXPECT_CONTAINS(page, "<th scope=\"row\">count</th>");
 }

@@ -8,10 +8,10 @@ namespace {
 
 class SkillFigures : public testing::Test {
  protected:
-  std::string draw(std::string (*figure)(const ComparisonTable&)) {
+  std::string draw(Figure (*figure)(const ComparisonTable&)) {
     set = load_runs({folder.path()});
     comparison = compare_runs(set, {});
-    return figure(comparison.tables.at(0));
+    return figure(comparison.tables.at(0)).html;
   }
 
   // A file of one skill with a row for each of these tasks; spectra have all their weight in one bin each.

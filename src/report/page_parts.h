@@ -1,0 +1,19 @@
+// Parts of the page that stand in files of their own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/compare.h"
+#include "report/run.h"
+#include "report/tables.h"
+
+namespace asr {
+
+std::string page_script();                     // what makes the page answer to pointing, clicking and typing
+std::string settings_html(const RunSet& set);  // commands, options and fingerprints, folded
+
+// A table that can be sorted; `styles` has the label of each row, -1 where it has none, and may be empty.
+std::string html_grid(const Grid& grid, const std::vector<int>& styles);
+
+}  // namespace asr
