@@ -72,6 +72,7 @@ void run(const GenerateArguments& a, const Common& common) {
   const auto routed = slots ? slots->pass_for(batch) : RoutedPass{};
   if (!routed.choices.empty() && (a.raw || !a.prompt_ids.empty()))
     log_warn("the adapter is chosen by the question, and here the whole prompt is taken for it; give it with --prompt");
+  batch = routed.seen(std::move(batch));
   const auto ids = model->continue_greedily(batch.input, batch.input.mask, routed.pass(), a.tokens, /*fill=*/false)[0];
   std::string text;
   const bool words = model->has_tokenizer();

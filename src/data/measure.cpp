@@ -39,7 +39,7 @@ void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Tea
     const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");
     const auto routed = with.pass(batch);
-    const auto out = with.model.forward(batch.input, routed.pass(), want);
+    const auto out = with.model.forward(routed.seen(batch).input, routed.pass(), want);
     if (!encoder) encoder = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral);
     const auto weights = row_weights(batch.input, out);
     Measured m;

@@ -19,15 +19,15 @@ std::string buffer_texts(const std::vector<SampleInfo>& info, const std::vector<
   auto list = nlohmann::json::array();
   for (size_t i = 0; i < info.size(); ++i) {
     const auto& s = info[i];
-    list.push_back(
-        {s.id, s.question, s.answer, s.skill, s.references, s.type, s.part, s.group, files[i].path, files[i].frames});
+    list.push_back({s.id, s.question, s.answer, s.skill, s.references, s.type, s.part, s.group, files[i].path,
+                    files[i].frames, s.category});
   }
   return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool is_buffer_text(const nlohmann::json& s) {
-  if (!s.is_array() || s.size() != 10 || !s[4].is_array() || !s[9].is_number_integer()) return false;
-  for (const size_t text : {0, 1, 2, 3, 5, 6, 7, 8})
+  if (!s.is_array() || s.size() != 11 || !s[4].is_array() || !s[9].is_number_integer()) return false;
+  for (const size_t text : {0, 1, 2, 3, 5, 6, 7, 8, 10})
     if (!s[text].is_string()) return false;
   return std::all_of(s[4].begin(), s[4].end(), [](const auto& reference) { return reference.is_string(); });
 }
@@ -40,6 +40,7 @@ void read_buffer_texts(const std::string& json, std::vector<SampleInfo>& info, s
   for (const auto& s : list) {
     check(is_buffer_text(s), kDamaged, "text ", info.size() + 1, " is none");
     SampleInfo text{s[0], s[1], s[2], s[3], s[4].get<std::vector<std::string>>(), s[5], s[6], s[7]};
+    text.category = s[10];
     check(!text.question.empty() && !text.answer.empty(), kDamaged, "text ", info.size() + 1, " is empty");
     info.push_back(std::move(text));
     files.push_back({s[8], s[9]});

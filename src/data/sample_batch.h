@@ -22,6 +22,7 @@ struct SampleInfo {
   std::string part = {};                // head, medium, tail or unseen in a long-tailed stream
   std::string group = {};               // of a task whose rows are trained in groups (VQACL); else empty
   int stage = 0;                        // in which it is, or was, learnt; 0: not known
+  std::string category = {};            // of the object that the picture shows, where the stream knows it
 };
 
 // What each different right answer is worth by VQA's rule: a third for everybody who gave it, at most 1. One reference

@@ -25,6 +25,7 @@ SampleInfo info_of(StreamSample&& sample) {
   out.references = std::move(sample.references);
   out.type = std::move(sample.type);
   out.part = std::move(sample.part);
+  out.category = std::move(sample.category);
   return out;
 }
 

@@ -47,10 +47,16 @@ struct RoutedPass {
   Pass how;
   GivenWeights given = {};
   std::vector<RouteChoice> choices = {};  // of every row; empty: nobody chose
+  torch::Tensor inserted = {};            // [B, n, width] after the visual tokens; undefined: nothing
   Pass pass() const {                     // points into this object
     auto out = how;
     out.given = given.empty() ? nullptr : &given;
     return out;
+  }
+  // The batch as this pass reads it.
+  SampleBatch seen(SampleBatch batch) const {
+    if (inserted.defined()) batch.input.inserted = inserted;
+    return batch;
   }
 };
 using PassFor = std::function<RoutedPass(const SampleBatch&)>;

@@ -92,7 +92,7 @@ class Ewc final : public Method {
       const auto batch =
           stage.data.rows({rows.begin() + first, rows.begin() + std::min(count, first + stage.batch_size)});
       const auto routed = stage.answering(batch);
-      const auto loss = stage.task.loss_of(stage.model, batch, routed.pass());
+      const auto loss = stage.task.loss_of(stage.model, routed.seen(batch), routed.pass());
       const auto gradient = gradients(loss, inputs);
       std::vector<torch::Tensor> parts;
       for (size_t i = 0; i < gradient.size(); ++i)

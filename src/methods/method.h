@@ -106,6 +106,7 @@ struct RouteContext {
   uint64_t& slots;                              // which take part
   GivenWeights& given;                          // weights of their experts, by slot number
   std::vector<RouteChoice>* choices = nullptr;  // of every row, for a method that chooses; null: nobody looks
+  torch::Tensor* inserted = nullptr;            // [B, n, width] after the visual tokens; null: nobody looks
 };
 
 struct StepContext {
@@ -183,6 +184,8 @@ class Method {
   // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
   // its own samples, since the other passes' are gone by then.
   virtual void whole_step(const StepEmbeddings&) {}
+  // Of the task's loss, by sample [B]: it becomes the mean over samples of their weight times their own mean loss.
+  virtual torch::Tensor sample_weights(const SampleBatch&) const { return {}; }
   virtual void add_losses(StepContext&) {}
   virtual void after_backward(GradientContext&) {}
   virtual void after_step(GradientContext&) {}

@@ -198,6 +198,7 @@ class ManifestStream final : public Stream {
     out.skill = std::move(row.skill);
     out.type = std::move(row.type);
     out.part = std::move(row.part);
+    out.category = std::move(row.category);
     return out;
   }
   // A benchmark asked for by name must be the one that lies there.

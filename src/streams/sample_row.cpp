@@ -51,6 +51,7 @@ std::string read_common(const json& value, const std::string& fallback, SampleRo
   row.type = first_text(value, {"type", "question_type"});
   row.concept_group = first_text(value, {"group"});
   row.part = first_text(value, {"part"});
+  row.category = first_text(value, {"category"});
   for (const char* name : {"references", "answers"})
     if (value.contains(name) && row.references.empty())
       if (auto reason = read_list(value[name], name, row.references); !reason.empty()) return reason;
@@ -171,6 +172,7 @@ std::string row_line(const SampleRow& row) {
   put("type", row.type);
   put("group", row.concept_group);
   put("part", row.part);
+  put("category", row.category);
   return out.dump();
 }
 

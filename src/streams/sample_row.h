@@ -22,6 +22,7 @@ struct SampleRow {
   std::string type;                     // of the question, where the metric depends on it
   std::string concept_group;            // of VQACL
   std::string part;                     // head, medium, tail or unseen
+  std::string category = {};            // of the object that the picture shows
   bool wants_picture = false;  // says <image>, or has a member that looks like a picture though it is not called so
   std::string members = {};    // "'a', 'b'", of a row that lacks a question, an answer or a picture: for the message
 };

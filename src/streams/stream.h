@@ -17,6 +17,7 @@ struct StreamSample {
   std::string skill;                    // true skill where the stream knows it; only the mode `oracle` may use it
   std::string type;                     // of the question, where the metric depends on it (NExT-QA); else empty
   std::string part;                     // head, medium, tail or unseen in a long-tailed stream; else empty
+  std::string category = {};            // of the object that the picture shows, where the stream knows it
   bool has_picture = true;              // false: a question about a text alone, whose picture is black
   int64_t height = 0, width = 0;
   std::vector<uint8_t> pixels;  // [height][width][3], of the picture's own size

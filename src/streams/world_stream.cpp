@@ -27,6 +27,7 @@ StreamSample text_of_sample(const world::Sample& s, const std::string& id) {
   out.question = s.question.text;
   out.answer = s.question.answer;
   out.skill = s.question.skill;
+  out.category = world::name_of(s.question.concept_shape);
   out.references = s.question.references;
   if (std::find(out.references.begin(), out.references.end(), out.answer) == out.references.end())
     out.references.insert(out.references.begin(), out.answer);

@@ -24,7 +24,7 @@ TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::st
     const auto block = set.rows(range(rows.begin, rows.end));
     if (next.size() > 0) set.prefetch(range(next.begin, next.end));
     const auto routed = who.pass(block);
-    for (auto& text : who.task.answers(who.model, block.input, routed.pass(), set.answer_tokens))
+    for (auto& text : who.task.answers(who.model, routed.seen(block).input, routed.pass(), set.answer_tokens))
       out.texts.push_back(std::move(text));
     for (const auto& choice : routed.choices) out.slots.push_back(choice.slot.empty() ? "base" : choice.slot);
   });

@@ -124,10 +124,19 @@ AdapterDropout Loop::pass_dropout(const TrainPass& pass) const {
   return out;
 }
 
+// The product of what the methods give; undefined: all alike.
+torch::Tensor Loop::sample_weights(const SampleBatch& batch) const {
+  torch::Tensor out;
+  for (const auto& method : parts_.methods)
+    if (const auto weights = method->sample_weights(batch); weights.defined())
+      out = out.defined() ? out * weights : weights;
+  return out;
+}
+
 torch::Tensor Loop::pass_loss(const TrainPass& pass, const Phase& phase, Terms& terms) {
   const auto& run = parts_.config.run;
   const auto& task = *parts_.task;
-  const auto& batch = pass.batch;
+  auto batch = pass.batch;
   const auto wanted = parts_.needs();
   Output out;
   std::vector<std::pair<torch::Tensor, double>> losses;
@@ -141,10 +150,14 @@ torch::Tensor Loop::pass_loss(const TrainPass& pass, const Phase& phase, Terms& 
     want.pooled = wanted.pooled;
     if (wanted.logits) task.ask_for_logits(want);
     if (phase.task_weight != 0) task.ask_for_loss(want);
+    const auto weights = sample_weights(batch);
+    if (weights.defined() && phase.task_weight != 0) task.ask_for_logits(want);
+    batch = routed.seen(std::move(batch));
     out = parts_.model.forward(batch.input, routed.pass(), want);
     if (phase.task_weight != 0) {
-      out.loss = task.loss(out, batch, {});
-      losses.emplace_back(scaled(out.loss, pass.share.answers), phase.task_weight);
+      out.loss = task.loss(out, batch, weights);
+      losses.emplace_back(scaled(out.loss, weights.defined() ? pass.share.samples : pass.share.answers),
+                          phase.task_weight);
       terms["task_loss"] = losses[0].first.detach();
     }
     if (wanted.logits) out.logits = task.logits(out);
@@ -209,7 +222,7 @@ void Loop::look_over_step(std::vector<TrainPass>& passes) {
     if (pass.share.positions.empty()) continue;  // a stand-in
     auto routed = parts_.pass_for(pass.batch, false);
     routed.how.dropout = parts_.config.run.lora_dropout > 0 ? &dropout : nullptr;
-    const auto out = parts_.model.forward(pass.batch.input, routed.pass(), want);
+    const auto out = parts_.model.forward(routed.seen(pass.batch).input, routed.pass(), want);
     rows.push_back(at::cat({out.image, out.text, pass.batch.reference_image, pass.batch.reference_text}, 1));
     held += rows.back().size(0);
   }

@@ -56,6 +56,7 @@ class Loop {
   void complete_share(Share& share, SampleBatch& batch) const;
   AdapterDropout pass_dropout(const TrainPass& pass) const;
   void look_over_step(std::vector<TrainPass>& passes);
+  torch::Tensor sample_weights(const SampleBatch& batch) const;
   torch::Tensor pass_loss(const TrainPass& pass, const Phase& phase, Terms& terms);
   double train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms);
   double apply_gradients(const Phase& phase, const std::function<void(double)>& not_finite);

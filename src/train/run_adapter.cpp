@@ -179,7 +179,7 @@ RoutedPass SlotAdapter::pass_for(const SampleBatch& batch) {
   RoutedPass out;
   out.how.answering = true;
   out.how.slots = bank_.answering();
-  RouteContext context{model_, bank_, batch, stage_, true, out.how.slots, out.given, &out.choices};
+  RouteContext context{model_, bank_, batch, stage_, true, out.how.slots, out.given, &out.choices, &out.inserted};
   for (auto& method : methods_) method->route(context);
   return out;
 }

@@ -239,7 +239,7 @@ RoutedPass RunParts::pass_for(const SampleBatch& batch, bool answering) {
   RoutedPass out;
   out.how.answering = answering;
   out.how.slots = answering ? bank.answering() : bank.training();
-  RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given, &out.choices};
+  RouteContext context{model, bank, batch, at.stage, answering, out.how.slots, out.given, &out.choices, &out.inserted};
   for (auto& method : methods) method->route(context);
   return out;
 }

@@ -42,6 +42,7 @@ std::vector<Assignment> contract_run(const std::string& model, const std::string
                                            {"analysis.samples", "2"},
                                            {"analysis.overlays", "1"},
                                            {"er.buffer", "5"},
+                                           {"vqacl.buffer", "5"},
                                            {"save_steps", "1"}})
     list.push_back({key, value, "test"});
   return list;

@@ -71,7 +71,7 @@ struct MethodCase {
     RoutedPass out;
     out.how.answering = answering;
     out.how.slots = answering ? bank->answering() : bank->training();
-    RouteContext context{*model, *bank, batch, stage, answering, out.how.slots, out.given, &out.choices};
+    RouteContext context{*model, *bank, batch, stage, answering, out.how.slots, out.given, &out.choices, &out.inserted};
     method->route(context);
     return out;
   }
@@ -100,7 +100,7 @@ struct MethodCase {
     Want want;
     task->ask_for_logits(want);
     const auto routed = pass(batch, 1, false);
-    const auto output = model->forward(batch.input, routed.pass(), want);
+    const auto output = model->forward(routed.seen(batch).input, routed.pass(), want);
     const auto logits = [&](const Pass& other, const std::vector<torch::Tensor>& parameters) {
       return task->logits_of(*model, batch, other, parameters);
     };

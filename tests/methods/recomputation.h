@@ -86,6 +86,17 @@ class Recomputation {
     return (after - 0.9 * before) / 0.1;
   }
 
+  // What the method kept before the step, which may lie beside the checkpoint's own file.
+  torch::Tensor kept(const std::string& name) const {
+    const auto folder = cat(run, "/checkpoints/checkpoint-", kBefore, "/");
+    for (const char* file : {"state.safetensors", "kept.safetensors"}) {
+      const auto tensors = read_safetensors(folder + file);
+      for (const auto& view : tensors.tensors)
+        if (view.name == name) return load_tensor(tensors, name).to(at::kDouble);
+    }
+    fail("the checkpoint holds no ", name);
+  }
+
   SampleBatch batch(size_t task, const std::vector<int64_t>& rows, bool reference = false) {
     return data_.get(task, DataSplit::train, reference).rows(rows);
   }

@@ -30,6 +30,7 @@ inline std::vector<Assignment> small_run(const std::string& model, const std::st
           set("analysis.samples", "4"),
           set("logging_steps", "1"),
           set("er.buffer", "9"),
+          set("vqacl.buffer", "9"),
           set("save_steps", "2"),
           set("skills.parser", ASR_SOURCE_DIR "/assets/parser-world.safetensors")};
 }

@@ -88,7 +88,7 @@ void Anchors::measure(const StageContext& stage, AnchorView& view, int64_t sampl
     }
     for (auto& info : batch.info) info.stage = stage.stage;
     const auto routed = stage.training(batch);
-    auto output = stage.model.forward(batch.input, routed.pass(), want);
+    auto output = stage.model.forward(routed.seen(batch).input, routed.pass(), want);
     if (needs.logits) output.logits = stage.task.logits(output);
     mine.push_back(view.see(batch, output).to(at::kCPU, at::kFloat));
   });

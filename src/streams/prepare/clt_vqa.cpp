@@ -49,9 +49,8 @@ class LongTail {
     return found == std::end(kTasks) ? -1 : static_cast<int>(found - std::begin(kTasks));
   }
   bool grouped() const { return grouped_; }
-  int group_of(const VqaRow& row) const {
-    return concept_group_of(GroupTable::vqav2, categories_.category_of(row.image_key));
-  }
+  int category_of(const VqaRow& row) const { return categories_.category_of(row.image_key); }
+  int group_of(const VqaRow& row) const { return concept_group_of(GroupTable::vqav2, category_of(row)); }
   bool keeps(const VqaRow& row, size_t task) const {
     const auto place = classes_[task].find(class_of(row));
     return place != classes_[task].end() && place->second.kept > 0 && hash_of(row) <= place->second.last;
@@ -120,9 +119,12 @@ void prepare_clt_vqa(Preparation& preparation) {
           return preparation.drop("image without a category of the five groups, as the benchmark's code does");
         if (split == DataSplit::train && !tail.keeps(row, index))
           return preparation.drop("training rows above the long tail");
-        auto sample = sample_of(preparation, row, split != DataSplit::train);
+        auto sample = sample_of(preparation, row, true);
         sample.part = tail.part_of(row, index);
-        if (tail.grouped()) sample.concept_group = concept_group_name(GroupTable::vqav2, tail.group_of(row));
+        if (tail.grouped()) {
+          sample.concept_group = concept_group_name(GroupTable::vqav2, tail.group_of(row));
+          sample.category = std::to_string(tail.category_of(row));
+        }
         ++parts[vqacl_tasks()[kTasks[index]]][sample.part];
         preparation.add(index, split, std::move(sample), place);
       });

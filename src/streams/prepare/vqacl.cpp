@@ -56,8 +56,9 @@ void prepare_vqav2(Preparation& preparation) {
         if (group < 0)
           return preparation.drop(category < 0 ? "image without a category"
                                                : "category outside the five groups, as released");
-        auto sample = sample_of(preparation, row, split != DataSplit::train);
+        auto sample = sample_of(preparation, row, true);
         sample.concept_group = concept_group_name(GroupTable::vqav2, group);
+        sample.category = std::to_string(category);
         place_row(preparation, held, {row.task, split, group, std::move(sample)}, place);
       });
       if (!partitions)
@@ -109,8 +110,10 @@ struct NextReader {
     out.type = type;
     out.image = place_of(video);
     int group = -1;
-    if (int64_t category = 0; parse_int(field("bigCate"), category) && category >= 1 && category <= 80)
+    if (int64_t category = 0; parse_int(field("bigCate"), category) && category >= 1 && category <= 80) {
       group = concept_group_of(GroupTable::nextqa, static_cast<int>(category));
+      out.category = std::to_string(category);
+    }
     ungrouped += group < 0;
     if (group < 0 && held >= 0) return preparation.drop("no object category among the five groups (column bigCate)");
     if (group >= 0) out.concept_group = concept_group_name(GroupTable::nextqa, group);
