@@ -40,7 +40,8 @@ struct SlotLayout {
 
 using AdapterLayout = std::vector<SlotLayout>;
 
-inline constexpr const char* kTrainedSlot = "trained";  // of methods that train one adapter and nothing else
+inline constexpr const char* kTrainedSlot = "trained";      // of methods that train one adapter and nothing else
+inline constexpr const char* kProjectorSlot = "projector";  // of runs that train the projector's weights whole
 
 // Sites of these parts, in the order of `sites`.
 std::vector<AdapterSite> sites_of(const std::vector<AdapterSite>& sites, const std::vector<SitePart>& parts);

@@ -37,7 +37,7 @@ std::string bound_text(int64_t bound) {
   for (const auto& size : kNamedSizes)
     if (bound % size.value == 0) {
       const int64_t factor = bound / size.value;
-      return factor == 1 ? size.name : cat(factor, " x ", size.name);
+      return factor == 1 ? size.name : cat(bound_text(factor), " x ", size.name);
     }
   for (const auto& size : kNamedSizes)
     for (const auto& other : kNamedSizes)
@@ -94,6 +94,12 @@ Rows kept_rows(const std::vector<StateShape>& shapes) {
   return out;
 }
 
+Rows native_rows(const std::vector<Assignment>& values) {
+  Rows out = {{"under preset: native", "value"}};
+  for (const auto& value : values) out.push_back({value.key, value.value});
+  return out;
+}
+
 std::string markdown_cell(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -128,6 +134,7 @@ std::string sections(const std::string& name, const std::function<std::string(co
   const auto options = options_of(name, *method, analyses);
   const auto shapes = method->kept(named_sizes());
   std::string out = options.empty() ? "No options of its own.\n" : table(option_rows(options));
+  if (const auto native = method->native(); !native.empty()) out += "\n" + table(native_rows(native));
   out += cat("\nOf data and models it keeps ", keeps_text(method->keeps()), ".",
              shapes.empty() ? " Beside adapters nothing is stored.\n" : " Stored beside adapters:\n");
   if (!shapes.empty()) out += "\n" + table(kept_rows(shapes));
@@ -147,7 +154,8 @@ std::string method_markdown(const std::string& name) {
 nlohmann::json method_json(const std::string& name) {
   const auto method = make_method(name);
   Options analyses;
-  nlohmann::json options = nlohmann::json::array(), kept = nlohmann::json::array();
+  nlohmann::json options = nlohmann::json::array(), kept = nlohmann::json::array(), native = nlohmann::json::object();
+  for (const auto& value : method->native()) native[value.key] = value.value;
   for (const auto& option : options_of(name, *method, analyses))
     options.push_back(
         {{"option", option.key}, {"default", option.initial}, {"range", option.range}, {"what", option.help}});
@@ -157,6 +165,7 @@ nlohmann::json method_json(const std::string& name) {
           {"summary", summary_of(name)},
           {"keeps", keeps_text(method->keeps())},
           {"options", options},
+          {"native", native},
           {"kept", kept}};
 }
 

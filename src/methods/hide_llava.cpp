@@ -8,6 +8,7 @@
 #include "data/long_pass.h"
 #include "methods/method.h"
 #include "methods/terms/frozen_embeddings.h"
+#include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -27,6 +28,7 @@ class HideLlava final : public Method {
     visitor("fusion", fusion_, "below the last layer: sums of factors, as released, or the sum of the products");
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
+  std::vector<Assignment> native() const override { return llava_recipe(8, 16); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {

@@ -44,6 +44,9 @@ class Lwf final : public Method {
         stage.bank.has(kTrainedSlot),
         "lwf copies the one adapter that is trained, and another method of this run has an adapter a stage; leave one "
         "of the two out");
+    check(
+        !stage.bank.has(kProjectorSlot),
+        "lwf's teacher is an adapter alone, and this run trains the projector whole; set projector=adapter or frozen");
   }
 
   void after_stage(StageContext& stage) override {

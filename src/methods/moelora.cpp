@@ -2,6 +2,7 @@
 // them always: y = W x + s sum_i softmax(W_r x)_i B_i A_i x. Everything stays trainable in every stage; nothing is
 // kept.
 #include "methods/method.h"
+#include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -14,6 +15,7 @@ class MoeLora final : public Method {
             "a linear; lora_rank is shared out among them, lora_alpha / lora_rank scales each");
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
+  std::vector<Assignment> native() const override { return llava_recipe(128, 256); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int) const override {

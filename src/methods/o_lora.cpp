@@ -3,6 +3,7 @@
 // are sums, not means: their weights must be chosen anew where rank, depth or the number of linears changes.
 #include "base/error.h"
 #include "methods/method.h"
+#include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -23,6 +24,12 @@ class OLora final : public Method {
     visitor("trains_with", trains_with_,
             "adapters in the pass that trains: all, as published, or the current one alone, as in LLaVA ports");
     visitor("sites", sites_, kAdaptedSitesHelp);
+  }
+  // The LLaVA port's.
+  std::vector<Assignment> native() const override {
+    auto out = llava_recipe(16, 32);
+    out.push_back({"o-lora.orthogonality", "0.05", ""});
+    return out;
   }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,

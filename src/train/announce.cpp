@@ -82,6 +82,7 @@ std::vector<std::string> header_lines(const HeaderFacts& facts) {
   out.push_back(cat("expected  about ", human_duration(estimate.seconds), " and ", human_bytes(estimate.memory.peak()),
                     machine.gpu ? cat(" on an ", kAssumedGpu) : std::string(),
                     ", by formulas that count neither loading nor other work on the machine"));
+  if (!facts.config.preset_note.empty()) out.push_back(cat("preset    ", facts.config.preset_note));
   out.push_back(cat("folder    ", run.output_dir));
   return out;
 }

@@ -19,12 +19,21 @@ double number_of(int64_t n) {
   return static_cast<double>(n);
 }
 
+// Numbers that a plain run trains: its adapters, and the projector's weights where they are trained whole.
+double trained_numbers(const ModelShape& s, const RunOptions& run) {
+  double out =
+      run.lora_sites == LoraSites::all ? s.all_linear_weights(run.lora_rank) : s.adapter_weights(run.lora_rank);
+  if (run.projector != ProjectorTraining::adapter) out -= s.projector_adapter(run.lora_rank);
+  if (run.projector == ProjectorTraining::full) out += s.projector_weights();
+  return out;
+}
+
 // A run of which everything is estimated.
 struct Subject {
   Subject(const RunConfig& c, const std::string& name, const ModelShape& s, const Workload& w, const Machine& m)
       : config(c), composition(name), shape(s), work(w), machine(m), methods(make_methods(name, c.method_assignments)) {
     CostContext sizes(c.options);
-    sizes.parameters = s.adapter_weights(c.run.lora_rank);
+    sizes.parameters = trained_numbers(s, c.run);
     sizes.layers = number_of(s.layers);
     sizes.width = number_of(s.width);
     sizes.picture_bytes = s.built_in() ? 3 * number_of(s.image_side * s.image_side) : w.picture_bytes;
@@ -120,7 +129,7 @@ MemoryEstimate memory_of(const Subject& subject) {
   const auto& s = subject.shape;
   const auto& work = subject.work;
   const auto& machine = subject.machine;
-  const double adapter = s.adapter_weights(run.lora_rank);
+  const double adapter = trained_numbers(s, run);
   MemoryEstimate out;
   out.weights = s.weight_bytes;
   // A stored half-precision weight is widened for each product on the CPU: the largest pair, and the head.
@@ -269,7 +278,7 @@ TimeEstimate time_of(const Subject& subject) {
 // Checkpoints (adapters with both moments and what the method keeps), one of them being written, and predictions.
 double disk_of(const Subject& subject) {
   const auto& run = subject.config.run;
-  const double state = 3 * 4 * subject.shape.adapter_weights(run.lora_rank) + subject.costs.checkpoint_bytes;
+  const double state = 3 * 4 * trained_numbers(subject.shape, run) + subject.costs.checkpoint_bytes;
   return state * number_of(run.keep_checkpoints + 1) + subject.work.answers() * kPrediction;
 }
 

@@ -136,6 +136,24 @@ double ModelShape::adapter_weights(int64_t rank) const {
   return sizes * static_cast<double>(rank);
 }
 
+double ModelShape::all_linear_weights(int64_t rank) const {
+  // What the usual sites leave out: k, o, gate, up, down, and k and o of cross-attention.
+  const int64_t more = 2 * width + kv_heads * head + heads * head + 3 * (width + mlp) + (cross ? 4 * width : 0);
+  return adapter_weights(rank) + static_cast<double>(layers * more) * static_cast<double>(rank);
+}
+
+double ModelShape::projector_adapter(int64_t rank) const {
+  double sizes = 0;
+  for (const auto& [in, to] : projector) sizes += static_cast<double>(in + to);
+  return sizes * static_cast<double>(rank);
+}
+
+double ModelShape::projector_weights() const {
+  double out = 0;
+  for (const auto& [in, to] : projector) out += product(in, to);
+  return out;
+}
+
 ModelShape shape_of_config(const json& config, const std::string& path) {
   ModelFolder folder;
   folder.config = config;

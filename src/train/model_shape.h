@@ -29,10 +29,13 @@ struct ModelShape {
   int64_t weight_size = 2;  // bytes of most weights
 
   bool built_in() const { return type == "tiny" || type == "tiny_cross"; }
-  double decoder_weights() const;  // of its linears, neither embedding nor head
-  double vision_weights() const;   // of the tower's linears
-  double weights() const;          // all, by formula; norms and biases left out
-  double adapter_weights(int64_t rank) const;
+  double decoder_weights() const;                 // of its linears, neither embedding nor head
+  double vision_weights() const;                  // of the tower's linears
+  double weights() const;                         // all, by formula; norms and biases left out
+  double adapter_weights(int64_t rank) const;     // on the usual sites, the projector among them
+  double all_linear_weights(int64_t rank) const;  // the same with every linear of the language model
+  double projector_adapter(int64_t rank) const;   // the projector's part of either
+  double projector_weights() const;               // of its linears, whole
 };
 
 // From a parsed config.json; `path` names it in messages.

@@ -9,6 +9,7 @@
 #include "base/folders.h"
 #include "base/text.h"
 #include "io/task_names.h"
+#include "train/run_presets.h"
 
 namespace asr {
 
@@ -30,6 +31,8 @@ void RunOptions::visit(OptionVisitor& v) {
   v("stream.seed", stream.seed, StreamOptions::kRunSeed, 1000000,
     "which training and test samples are drawn (built-in world); -1: each run's own seed says");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
+  v("preset", preset,
+    "values of options that nothing else sets: none, of the methods' own authors (native), or of the ASR paper");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
   v("task_epochs", task_epochs, "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]");
@@ -44,6 +47,12 @@ void RunOptions::visit(OptionVisitor& v) {
   v("lora_rank", lora_rank, 1, 4096, "of the adapters");
   v("lora_alpha", lora_alpha, 0, 1e6, "adapters are scaled by lora_alpha / lora_rank");
   v("lora_dropout", lora_dropout, 0, 0.9, "on what adapters read, in multiples of 1/256; 0: none");
+  v("lora_sites", lora_sites,
+    "linears with adapters: queries and values (with those of cross-attention and of a Q-Former), or all of the "
+    "language model; and the projector");
+  v("projector", projector, "an adapter like the others, its whole weights, or neither");
+  v("projector_learning_rate", projector_learning_rate, 0, 10,
+    "peak rate of a projector that is trained whole; 0: learning_rate");
   v("head", head, "answers are generated token by token, or chosen from a closed list of the stream's answers");
   v("attention.layers", tap_layers, 1, 1000, "how many of the last fusion layers are tapped");
   v("attention.grid", backbone.grid, 2, 1024, "cells a side of attention maps where pictures differ in shape");
@@ -259,7 +268,7 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments) {
   OptionTable run_table, methods_table = method_table(methods);
   run_table.add("", config.run);
   std::vector<Assignment> spectral;
-  for (const auto& a : assignments) {
+  const auto apply = [&](const Assignment& a) {
     if (is_of_analysis(a.key)) {
       spectral.push_back(a);
     } else if (set_if_known(methods_table, a)) {
@@ -270,7 +279,11 @@ RunConfig resolve_run(const std::vector<Assignment>& assignments) {
       for (const auto& key : config.options.table().keys()) keys.push_back(key);
       unknown_key(a, keys);
     }
-  }
+  };
+  for (const auto& a : assignments) apply(a);
+  const auto preset = values_of_preset(config.run, assignments);
+  for (const auto& a : preset.taken) apply(a);
+  config.preset_note = preset.note();
   config.options = resolve_options("sound", spectral);
   check_run(config.run);
   return config;
@@ -313,7 +326,7 @@ nlohmann::json RunConfig::shared_manifest() const {
   table.add("", copy);
   auto out = table.manifest();
   for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "save_steps", "save_minutes",
-                          "save_total_limit", "logging_steps", "report_to", "full_determinism"})
+                          "save_total_limit", "logging_steps", "report_to", "full_determinism", "preset"})
     out.erase(key);
   return out;
 }

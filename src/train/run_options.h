@@ -20,6 +20,9 @@ enum class QueryRows { query, text };
 enum class Recipe { native, asr_paper };
 enum class EvalSplit { val, test, tune };
 enum class GeometryBatch { micro, global };
+enum class LoraSites { usual, all };
+enum class ProjectorTraining { adapter, full, frozen };
+enum class RunPreset { nothing, native, asr_paper };
 template <>
 struct EnumNames<Schedule> {
   static constexpr const char* names[] = {"cosine", "constant"};
@@ -42,6 +45,18 @@ struct EnumNames<GeometryBatch> {
   static constexpr const char* names[] = {"micro", "global"};
 };
 template <>
+struct EnumNames<LoraSites> {
+  static constexpr const char* names[] = {"usual", "all"};
+};
+template <>
+struct EnumNames<ProjectorTraining> {
+  static constexpr const char* names[] = {"adapter", "full", "frozen"};
+};
+template <>
+struct EnumNames<RunPreset> {
+  static constexpr const char* names[] = {"none", "native", "asr-paper"};
+};
+template <>
 struct EnumNames<Recipe> {
   static constexpr const char* names[] = {"native", "asr-paper"};
 };
@@ -55,6 +70,7 @@ struct RunOptions {
   std::string model = "tiny-S", output_dir, device = "cpu";
   StreamOptions stream;
   // How it is trained.
+  RunPreset preset = RunPreset::nothing;
   double learning_rate = 1e-3, weight_decay = 0.01, max_grad_norm = 1, warmup_ratio = 0, num_train_epochs = 1;
   std::vector<std::string> task_epochs;  // "NAME=NUMBER": passes over the data of single tasks instead
   int64_t max_stage_steps = 0;           // no stage takes more (joint has none); 0: as its epochs say
@@ -62,6 +78,9 @@ struct RunOptions {
   Schedule schedule = Schedule::cosine;
   int64_t lora_rank = 16;
   double lora_alpha = 32, lora_dropout = 0.05;
+  LoraSites lora_sites = LoraSites::usual;
+  ProjectorTraining projector = ProjectorTraining::adapter;
+  double projector_learning_rate = 2e-5;
   Head head = Head::generate;
   // What is looked at.
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
@@ -99,6 +118,7 @@ struct RunConfig {
   RunOptions run;
   Options options;                             // spectral.*, asr.*, memory.shrinkage
   std::vector<Assignment> method_assignments;  // "ewc.lambda" and so on, applied to every fresh method
+  std::string preset_note;                     // what a preset set, for the log; empty: nothing
 
   // All of it, resolved, with the options of the methods that are to run: what others are set to is no matter of
   // theirs, and a method that is new in a later version changes nothing for them. `beside`: of these, too.

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "methods/terms/sites.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
 #include "train/schedule.h"
@@ -188,25 +189,49 @@ int64_t RunParts::answers_after(int stage) const {
   return out;
 }
 
-SlotLayout plain_layout(Backbone& model, const RunOptions& run) {
+PlainLayout plain_layout(Backbone& model, const RunOptions& run) {
   SiteLayout each;
   each.rank = run.lora_rank;
   each.scale = run.lora_alpha / static_cast<double>(run.lora_rank);
-  return alike(kTrainedSlot, model.sites(), each);
+  const auto sites =
+      run.lora_sites == LoraSites::all ? adapted_sites(model.adaptable(), {}, AdaptedSites::all) : model.sites();
+  return {alike(kTrainedSlot, sites, each), run.projector, run.projector_learning_rate};
 }
 
+namespace {
+
+// The layout with the projector as the run wants it.
+AdapterLayout with_projector(AdapterLayout layout, const std::vector<AdapterSite>& sites, const PlainLayout& plain) {
+  if (plain.projector == ProjectorTraining::adapter) return layout;
+  const auto projector = sites_of(sites, {SitePart::projector});
+  for (auto& slot : layout) {
+    const auto left = std::remove_if(slot.sites.begin(), slot.sites.end(), [&](const SiteLayout& s) {
+      return std::any_of(projector.begin(), projector.end(), [&](const AdapterSite& p) { return p.name == s.site; });
+    });
+    slot.sites.erase(left, slot.sites.end());
+  }
+  if (plain.projector == ProjectorTraining::frozen) return layout;
+  SiteLayout whole;
+  whole.full = true;
+  whole.learning_rate = plain.projector_learning_rate;
+  layout.push_back(alike(kProjectorSlot, projector, whole));
+  return layout;
+}
+
+}  // namespace
+
 AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
-                           const std::vector<AdapterSite>& sites, const SlotLayout& plain, int stage) {
+                           const std::vector<AdapterSite>& sites, const PlainLayout& plain, int stage) {
   std::optional<AdapterLayout> out;
   std::string owner;
   for (size_t m = 0; m < methods.size(); ++m) {
-    auto wanted = methods[m]->layout(sites, plain, stage);
+    auto wanted = methods[m]->layout(sites, plain.slot, stage);
     if (!wanted) continue;
     check(!out, "methods ", owner, " and ", names[m], " both lay out the adapters; they cannot be combined");
     out = std::move(wanted);
     owner = names[m];
   }
-  return out ? *out : AdapterLayout{plain};
+  return with_projector(out ? *out : AdapterLayout{plain.slot}, sites, plain);
 }
 
 void RunParts::make_slots(int stage) {

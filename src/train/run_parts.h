@@ -81,11 +81,17 @@ class RunParts {
   std::shared_ptr<SampleSet> union_;  // of joint training
 };
 
-// One adapter on the model's usual sites, of the rank and scale that the options say.
-SlotLayout plain_layout(Backbone& model, const RunOptions& run);
-// What the methods lay out in a stage; two that do are an error.
+// What the options say of adapters: one on the run's sites, of its rank and scale, and what becomes of the projector.
+struct PlainLayout {
+  SlotLayout slot;
+  ProjectorTraining projector = ProjectorTraining::adapter;
+  double projector_learning_rate = 0;
+};
+PlainLayout plain_layout(Backbone& model, const RunOptions& run);
+// What the methods lay out in a stage; two that do are an error. A projector that has no adapter leaves their slots;
+// one that is trained whole is a slot of its own, the same in all stages.
 AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
-                           const std::vector<AdapterSite>& sites, const SlotLayout& plain, int stage);
+                           const std::vector<AdapterSite>& sites, const PlainLayout& plain, int stage);
 
 // The part of the name that sets phases of one stage apart in random draws.
 uint64_t phase_key(int stage, const Phase& phase);

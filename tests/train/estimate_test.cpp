@@ -56,6 +56,9 @@ TEST(ModelShape, OfPublishedModels) {
   EXPECT_EQ(llava.shape.vision_weights(), 23 * (4.0 * 1024 * 1024 + 2.0 * 1024 * 4096));  // one layer does not run
   EXPECT_EQ(llava.shape.weights(), 7049052160.0);
   EXPECT_EQ(llava.shape.adapter_weights(16), 16 * (32 * 4 * 4096.0 + 1024 + 3 * 4096));
+  // Seven linears a layer read 35,584 numbers and give 42,496.
+  EXPECT_EQ(llava.shape.all_linear_weights(16) - llava.shape.projector_adapter(16), 16 * 32 * (35584.0 + 42496));
+  EXPECT_EQ(llava.shape.projector_weights(), 1024.0 * 4096 + 4096 * 4096);
   const auto tokens = [](const std::string& name, int64_t height, int64_t width) {
     const auto model = published_model(name);
     const auto t = picture_tokens(model.shape, model.processor.get(), height, width);
