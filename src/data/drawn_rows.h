@@ -16,7 +16,8 @@ enum class DrawPurpose : uint64_t {
   probe = 0xd4a4,
   keys = 0xd4a5,
   held_out = 0xd4a6,
-  anchors = 0xd4a9
+  anchors = 0xd4a9,
+  styles = 0xd4b1
 };
 
 // `wanted` of `count` rows without repetition, in ascending order. 0, or no fewer than there are: all rows.

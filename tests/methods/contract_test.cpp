@@ -154,8 +154,8 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
     // keeplora's A are eigenvectors, which turn by a rounding error over the gap between two of them: what is learnt in
     // them agrees, the factors need not.
     const bool turns = method == "keeplora";
-    const bool own =
-        method == "moelora" || method == "o-lora" || method == "hide-llava" || method == "route" || method == "cl-moe";
+    const bool own = method == "moelora" || method == "o-lora" || method == "hide-llava" || method == "route" ||
+                     method == "sefe" || method == "cl-moe";
     const auto how = turns ? CloseAdapters::not_at_all : own ? CloseAdapters::mean : CloseAdapters::each;
     expect_close_runs(one + "/" + method, two + "/" + method, turns || own ? 2e-3 : 2e-5, !turns && !own, how);
   }
