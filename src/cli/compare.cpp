@@ -5,11 +5,14 @@
 #include <memory>
 #include <optional>
 
+#include "base/assets.h"
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "report/paper_layout.h"
 #include "report/protocol.h"
 #include "report/runs_csv.h"
 #include "report/tables.h"
@@ -19,7 +22,7 @@ namespace {
 
 struct CompareArguments {
   std::vector<std::string> runs;
-  std::string format = "text", against, metrics, csv, protocol;
+  std::string format = "text", against, metrics, csv, protocol, layout;
 };
 
 std::string rendered(const Comparison& comparison, const std::string& format) {
@@ -44,10 +47,38 @@ void name_strengths(RunSet& set, const Protocol& protocol) {
   }
 }
 
+// The paper's tables: printed alone, since their metrics are few.
+void print_paper_layout(const CompareArguments& arguments, const Comparison& comparison, const Common& common) {
+  const auto table = paper_table_named(arguments.layout);
+  const auto numbers = read_paper_numbers(find_asset("paper-tables.csv"), table);
+  const auto entries = paper_entries(comparison, numbers);
+  if (common.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& e : entries)
+      list.push_back({{"label", e.label},
+                      {"where", e.where},
+                      {"metric", e.metric},
+                      {"source", e.of_paper ? "paper" : "measured"},
+                      {"n", e.value.n},
+                      {"mean", finite_or_null(e.value.mean)},
+                      {"low", finite_or_null(e.value.interval.low)},
+                      {"high", finite_or_null(e.value.interval.high)}});
+    return print_json({{"layout", arguments.layout}, {"table", label_of(table)}, {"numbers", list}});
+  }
+  if (arguments.format == "csv")
+    std::cout << paper_csv(entries);
+  else
+    std::cout << paper_text(paper_grids(comparison, numbers, table), paper_notes(comparison, table), arguments.format);
+}
+
 void compare(const CompareArguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
   if (!arguments.metrics.empty()) options.metrics = parse_metric_list(arguments.metrics);
+  if (!arguments.layout.empty()) {
+    check(arguments.metrics.empty(), "--layout has its own metrics; leave --metric out");
+    options.metrics = metrics_of(paper_table_named(arguments.layout));
+  }
   std::optional<Protocol> protocol;
   if (!arguments.protocol.empty()) {
     protocol = parse_protocol(read_file(arguments.protocol, 1 << 20), arguments.protocol);
@@ -57,6 +88,7 @@ void compare(const CompareArguments& arguments, const Common& common) {
   if (protocol) name_strengths(set, *protocol);
   const auto comparison = compare_runs(set, options);
   if (!arguments.csv.empty()) write_runs(arguments.csv, set);
+  if (!arguments.layout.empty()) return print_paper_layout(arguments, comparison, common);
   if (common.json)
     print_json(comparison_json(comparison));
   else
@@ -96,6 +128,10 @@ void add_compare_command(CLI::App& app, Common& common) {
       ->add_option("--protocol", arguments->protocol,
                    "tests the contrasts of this file (Student's t, Holm) and shows what was chosen for each row")
       ->type_name("FILE");
+  command
+      ->add_option("--layout", arguments->layout,
+                   "paper-vqa | paper-cit: one of the paper's two tables, measured, with its own numbers beside")
+      ->type_name("NAME");
   command->callback([arguments, &common] { compare(*arguments, common); });
 }
 

@@ -240,6 +240,21 @@ json contrast_json(const ContrastResult& c) {
 
 }  // namespace
 
+std::string grid_text(const Grid& grid, const std::string& format) {
+  if (format == "markdown") return cat("## ", markdown_escaped(grid.caption), "\n\n", markdown_grid(grid));
+  if (format == "latex") return cat("% ", printable(grid.caption, 2000), "\n", latex_grid(grid));
+  return cat(printable(grid.caption, 2000), "\n\n", text_grid(grid));
+}
+
+std::string notes_text(const std::vector<std::string>& notes, const std::string& format) {
+  std::string out;
+  for (const auto& note : notes)
+    out += format == "markdown" ? "- " + markdown_escaped(note) + "\n"
+           : format == "latex"  ? "% " + printable(note, 2000) + "\n"
+                                : wrapped(note);
+  return out;
+}
+
 std::string text_tables(const Comparison& comparison) {
   std::string out;
   for (const auto& table : comparison.tables) {

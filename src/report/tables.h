@@ -29,6 +29,10 @@ Grid contrast_grid(const Comparison& comparison);  // no rows without a protocol
 std::vector<std::string> contrast_notes(const Comparison& comparison);
 std::vector<std::string> footnotes(const Comparison& comparison, const ComparisonTable& table);
 
+// A grid with its caption, and lines below it, as text, markdown or latex.
+std::string grid_text(const Grid& grid, const std::string& format);
+std::string notes_text(const std::vector<std::string>& notes, const std::string& format);
+
 std::string text_tables(const Comparison& comparison);  // for a terminal; 80 columns where labels are short
 std::string markdown_tables(const Comparison& comparison);
 std::string latex_tables(const Comparison& comparison);  // needs booktabs

@@ -30,6 +30,17 @@ TEST_F(CompareCommand, PrintsAndWrites) {
   EXPECT_EQ(outcome.json()["tables"][0]["against"], "asr");
 }
 
+TEST_F(CompareCommand, ThePapersTablesAreALayout) {
+  const auto markdown = run_program({"compare", folder.path(), "--layout", "paper-vqa", "--format", "markdown"}).out;
+  EXPECT_CONTAINS(markdown, "| Vanilla | 55.00 |");
+  EXPECT_CONTAINS(markdown, "tab:vqa\\_results");
+  EXPECT_FALSE(std::filesystem::exists(folder / "compare.md"));
+  const auto numbers = run_program({"compare", folder.path(), "--layout", "paper-cit", "--json"}).json()["numbers"];
+  EXPECT_GT(numbers.size(), 52u);
+  expect_refused({"compare", folder.path(), "--layout", "paper-vq"}, "did you mean");
+  expect_refused({"compare", folder.path(), "--layout", "paper-vqa", "--metric", "AP"}, "leave --metric out");
+}
+
 TEST_F(CompareCommand, AMethodFolderIsOnlyPrinted) {
   EXPECT_EQ(run_program({"compare", folder / "asr"}).status, 0);
   EXPECT_FALSE(std::filesystem::exists(folder / "compare.md"));
