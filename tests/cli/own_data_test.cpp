@@ -113,6 +113,12 @@ TEST(OwnDataCommand, TheDoctorSaysHowToGetThePapersData) {
   EXPECT_CONTAINS(doctor.out, "or plan with published sizes: --assume");
   EXPECT_CONTAINS(doctor.out, "no model is given, so tiny-S, the small backbone that ships, would be trained");
   EXPECT_EQ(doctor.out.find("built in, "), std::string::npos) << doctor.out;
+  auto planned = all;
+  planned.insert(planned.end(), {ASR_SOURCE_DIR "/configs/backbones/llava-1.5-7b.yaml", "--set",
+                                 "output_dir=/tmp/asr-none/planned", "--assume", "--json"});
+  const auto plan = run_program(planned);
+  EXPECT_EQ(plan.status, 0) << plan.out;
+  EXPECT_EQ(plan.json()["settings"].size(), 6u);
   const auto json_report = run_program({"doctor", all[1], all[2], "--set", "output_dir=/tmp/none", "--json"});
   EXPECT_EQ(json_report.json()["settings"].size(), 2u);
 }

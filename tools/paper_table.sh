@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# One of the paper's two tables: every method of configs/paper/ on every benchmark of it, then the table with the
+# paper's numbers beside ours. What is there already goes on where it stopped. Streams must be prepared (docs/runbook.md).
+# usage: tools/paper_table.sh vqa | cit OUT BACKBONE.yaml [SETTINGS FOR asr run...]
+#   e.g. tools/paper_table.sh cit out/cit configs/backbones/llava-1.5-7b.yaml --set model_name_or_path=DIR
+# ASR: the program (build/asr). SEEDS: [0,1,2]. PROCESSES: 1. PRESET=native: each method with its authors' settings, in
+# a folder of its own. PLAN=1: 'asr doctor --assume' of every setting instead of runs.
+set -euo pipefail
+asr=$(realpath "${ASR:-build/asr}")
+table=${1:?vqa or cit}
+out=${2:?folder for the runs}
+backbone=$(realpath "${3:?configs/backbones/NAME.yaml}")
+shift 3
+cd "$(dirname "$0")/.."
+batch_of() { awk -v key="$1:" '$1 == key { print $2 }' "$backbone"; }
+case $table in
+  vqa) settings="vqav2-10:16 vqacl:80 nextqa:80 clt-vqa:80" ;;
+  cit) settings="coin:16 ucit:96" ;;
+  *) echo "paper_table: '$table' is no table; use vqa or cit" >&2 && exit 2 ;;
+esac
+methods_of() { sed -n 's/^method: \[\(.*\)\]$/\1/p' "configs/paper/$1.yaml" | tr -d ','; }
+
+# One folder; further arguments are settings.
+run() {
+  local setting=${1%:*} step=${1#*:} folder=$2 resume=
+  shift 2
+  local each=$(batch_of per_device_train_batch_size)
+  local files=("configs/paper/$setting.yaml" "$backbone")
+  local options=(--set "output_dir=$folder" --set "gradient_accumulation_steps=$((step / each))" --set "seeds=${SEEDS:-[0,1,2]}")
+  if [ "${PLAN:-}" ]; then
+    "$asr" doctor "${files[@]}" "${options[@]}" "$@" --assume
+    return
+  fi
+  [ -d "$folder" ] && resume=--resume
+  "$asr" run "${files[@]}" "${options[@]}" "$@" --processes "${PROCESSES:-1}" $resume
+}
+
+folders=()
+for entry in $settings; do
+  setting=${entry%:*}
+  if [ "${PRESET:-asr-paper}" = native ]; then
+    for method in $(methods_of "$setting"); do
+      "$asr" methods "$method" | grep -q 'under preset: native' || continue
+      folders+=("$out/$setting-$method")
+      run "$entry" "$out/$setting-$method" --set "method=$method" --set preset=native "$@"
+    done
+  else
+    folders+=("$out/$setting")
+    run "$entry" "$out/$setting" "$@"
+  fi
+done
+[ "${PLAN:-}" ] || "$asr" compare "${folders[@]}" --layout "paper-$table" --format markdown
