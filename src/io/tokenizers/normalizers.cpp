@@ -61,12 +61,30 @@ Normalizer bert_normalizer(const json& value) {
   };
 }
 
+// Every run of spaces becomes `content`, which has the place of the run: the pattern \s+.
+Characters replace_spaces(const Characters& text, const Characters& content, size_t most, const std::string& what) {
+  Characters out;
+  for (size_t i = 0; i < text.size();) {
+    if (!is_space(text[i].code)) {
+      out.push_back(text[i++]);
+      continue;
+    }
+    const size_t begin = text[i].begin;
+    while (i < text.size() && is_space(text[i].code)) ++i;
+    for (const auto& c : content) out.push_back({c.code, begin, text[i - 1].end});
+    check_growth(out.size(), most, what);
+  }
+  return out;
+}
+
 Normalizer replace_normalizer(const json& value, const std::string& what) {
   const auto& pattern = value.at("pattern");
-  check(pattern.contains("String"), what,
-        ": a Replace normalizer with a regular expression is not supported; only plain strings are");
-  const auto from = decode_utf8(pattern.at("String").get<std::string>());
   const auto to = decode_utf8(value.at("content").get<std::string>());
+  if (pattern.is_object() && pattern.value("Regex", json()) == "\\s+")
+    return [=](const Characters& text, size_t most) { return replace_spaces(text, to, most, what); };
+  check(pattern.contains("String"), what,
+        ": a Replace normalizer with another regular expression than \\s+ is not supported; plain strings are");
+  const auto from = decode_utf8(pattern.at("String").get<std::string>());
   check(!from.empty(), what, ": a Replace normalizer has an empty pattern");
   check(from.size() <= kLongestPattern, what, ": a Replace normalizer has a pattern of ", from.size(),
         " characters; at most ", kLongestPattern, " are supported");

@@ -35,7 +35,7 @@ PreTokenizer for_each_word(std::function<void(const Characters&, Words&)> split,
 void split_by_rule(const Characters& text, const SplitRule& rule, Words& out) {
   for (size_t i = 0; i < text.size();) {
     const size_t end = word_end(text, i, rule);
-    out.push_back(part(text, i, end));
+    if (!rule.drops_gaps || !is_space(text[i].code)) out.push_back(part(text, i, end));
     i = end;
   }
 }
@@ -82,7 +82,7 @@ PreTokenizer byte_level(const json& value, const std::string& what) {
         const bool add = prefix && !is_space(word.front().code);
         const auto text = add ? prepend(word, " ") : word;
         if (splits)
-          split_by_rule(text, {true, 0}, parts);
+          split_by_rule(text, {WordPattern::gpt2, 0}, parts);
         else
           parts.push_back(text);
         for (const auto& p : parts) out.push_back(bytes_as_characters(p));
@@ -95,10 +95,11 @@ PreTokenizer split(const json& value, const std::string& what) {
   const auto pattern = value.at("pattern").value("Regex", std::string());
   SplitRule rule;
   check(split_rule(pattern, rule), what, ": the Split pattern '", printable(pattern, 200),
-        "' is not supported; known are those of GPT-2, Qwen2 and LLaMA 3");
+        "' is not supported; known are those of GPT-2, Qwen2, LLaMA 3 and CLIP");
   check((behavior == "Isolated" && !member(value, "invert", false)) ||
             (behavior == "Removed" && member(value, "invert", false)),  // both: the matches are the words
         what, ": Split with behavior '", printable(behavior), "' is not supported; only Isolated is");
+  rule.drops_gaps = rule.pattern == WordPattern::clip && behavior == "Removed";
   return for_each_word([rule](const Characters& word, Words& out) { split_by_rule(word, rule, out); }, what);
 }
 

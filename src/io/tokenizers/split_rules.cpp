@@ -70,25 +70,41 @@ size_t qwen_end(const Characters& text, size_t i, size_t digits) {
   return spaces_end(text, i);
 }
 
+//  's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+ , and the gaps between such words
+size_t clip_end(const Characters& text, size_t i) {
+  const size_t contraction = contraction_end(text, i, false);
+  if (contraction > i) return contraction;
+  if (is_letter(text[i].code)) return run_end(text, i, is_letter);
+  if (is_number(text[i].code)) return i + 1;
+  return is_space(text[i].code) ? run_end(text, i, is_space) : run_end(text, i, is_mark);
+}
+
 }  // namespace
 
 bool split_rule(const std::string& pattern, SplitRule& rule) {
   static const std::string gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
   static const std::string head = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
   static const std::string tail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  static const std::string clip = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
+  // Both are added tokens wherever this pattern stands, so that no text holds them any more.
+  static const std::string clip_specials = R"(<\|startoftext\|>|<\|endoftext\|>|)";
   if (pattern == gpt2)
-    rule = {true, 0};
+    rule = {WordPattern::gpt2, 0};
   else if (pattern == head + R"(\p{N})" + tail)
-    rule = {false, 1};
+    rule = {WordPattern::qwen2, 1};
   else if (pattern == head + R"(\p{N}{1,3})" + tail)
-    rule = {false, 3};
+    rule = {WordPattern::qwen2, 3};
+  else if (pattern == clip || pattern == clip_specials + clip)
+    rule = {WordPattern::clip, 1};
   else
     return false;
   return true;
 }
 
 size_t word_end(const Characters& text, size_t begin, const SplitRule& rule) {
-  return std::max(begin + 1, rule.gpt2 ? gpt2_end(text, begin) : qwen_end(text, begin, rule.digits));
+  if (rule.pattern == WordPattern::clip) return clip_end(text, begin);
+  const bool gpt2 = rule.pattern == WordPattern::gpt2;
+  return std::max(begin + 1, gpt2 ? gpt2_end(text, begin) : qwen_end(text, begin, rule.digits));
 }
 
 }  // namespace asr

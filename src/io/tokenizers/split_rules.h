@@ -1,5 +1,5 @@
-// The word patterns of GPT-2, Qwen2 and LLaMA 3 as hand-written scanners: std::regex knows no Unicode, and these few
-// patterns are all that byte-level vocabularies use. `split_rule` tells which scanner stands for a pattern.
+// The word patterns of GPT-2, Qwen2, LLaMA 3 and CLIP as hand-written scanners: std::regex knows no Unicode, and these
+// few patterns are all that byte-level vocabularies use. `split_rule` tells which scanner stands for a pattern.
 #pragma once
 
 #include <string>
@@ -8,9 +8,12 @@
 
 namespace asr {
 
+enum class WordPattern { qwen2, gpt2, clip };
+
 struct SplitRule {
-  bool gpt2 = false;
-  size_t digits = 1;  // most digits in a word (Qwen2: 1, LLaMA 3: 3); not for GPT-2
+  WordPattern pattern = WordPattern::qwen2;
+  size_t digits = 1;        // most digits in a word (Qwen2: 1, LLaMA 3: 3); not for GPT-2
+  bool drops_gaps = false;  // CLIP alone has any: no word of it holds a space
 };
 
 // False: no scanner for this pattern.
