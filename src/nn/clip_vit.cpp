@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "nn/adapter_sites.h"
-#include "nn/attention.h"
 
 namespace asr {
 namespace {
@@ -35,19 +34,6 @@ std::vector<int64_t> feature_layers(const ModelConfig& config, int64_t layers) {
   return out;
 }
 
-ClipLayer take_layer(Weights weights, const TowerShape& shape) {
-  const int64_t width = shape.width;
-  ClipLayer out;
-  out.attention_norm = weights.layer_norm("layer_norm1", width, shape.eps);
-  out.mlp_norm = weights.layer_norm("layer_norm2", width, shape.eps);
-  out.q = weights.linear("self_attn.q_proj", width, width, true);
-  out.k = weights.linear("self_attn.k_proj", width, width, true);
-  out.v = weights.linear("self_attn.v_proj", width, width, true);
-  out.o = weights.linear("self_attn.out_proj", width, width, true);
-  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", width, shape.mlp, shape.activation);
-  return out;
-}
-
 }  // namespace
 
 ClipVit::ClipVit(const nlohmann::json& json, Weights weights) {
@@ -69,9 +55,10 @@ ClipVit::ClipVit(const nlohmann::json& json, Weights weights) {
   positions = weights.take("embeddings.position_embedding.weight", {1 + shape.rows() * shape.columns(), width});
   weights.ignore("embeddings.position_ids");  // 0, 1, 2, ... in files of older versions
   first_norm = weights.layer_norm("pre_layrnorm", width, shape.eps);
+  const ClipLayerShape layer_shape{width, shape.heads, shape.mlp, shape.eps, shape.activation};
   const int64_t needed = *std::max_element(features.begin(), features.end());
   for (int64_t i = 0; i < shape.layers; ++i) {
-    auto layer = take_layer(weights.below("encoder.layers." + std::to_string(i) + "."), shape);
+    auto layer = take_clip_layer(weights.below("encoder.layers." + std::to_string(i) + "."), layer_shape);
     if (i < needed) layers.push_back(std::move(layer));
   }
   weights.layer_norm("post_layernorm", width, shape.eps);  // only the pooled class token would go through it
@@ -85,11 +72,7 @@ torch::Tensor ClipVit::operator()(const torch::Tensor& pixels, const Pass& pass,
   x = first_norm(x + positions.to(x.scalar_type()));
   std::vector<torch::Tensor> hidden = {x};
   for (const auto& l : layers) {
-    const auto qkv = together({&l.q, &l.k, &l.v}, l.attention_norm(x), pass);
-    const auto mixed = attend_all(split_heads(qkv[0], shape.heads), split_heads(qkv[1], shape.heads),
-                                  split_heads(qkv[2], shape.heads));
-    x = x + l.o(join_heads(mixed), pass);
-    x = x + l.mlp(l.mlp_norm(x), pass);
+    x = l(x, /*causal=*/false, pass);
     hidden.push_back(x);
   }
   if (states) *states = x;

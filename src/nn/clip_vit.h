@@ -7,15 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "nn/clip_layer.h"
 #include "nn/vision_parts.h"
 
 namespace asr {
-
-struct ClipLayer {
-  LayerNorm attention_norm, mlp_norm;
-  Linear q, k, v, o;
-  Mlp mlp;
-};
 
 class ClipVit {
  public:
@@ -47,7 +42,7 @@ class ClipVit {
   template <class F>
   void each(F&& f) {
     each_weight(f, patches, class_token, positions, first_norm);
-    for (auto& l : layers) each_weight(f, l.attention_norm, l.mlp_norm, l.q, l.k, l.v, l.o, l.mlp);
+    for (auto& l : layers) l.each(f);
   }
 };
 
