@@ -21,11 +21,6 @@ auto readable(const Make& make) {
   }
 }
 
-Image8 black_like(Image8 image) {
-  std::fill(image.rgb.begin(), image.rgb.end(), uint8_t(0));
-  return image;
-}
-
 // Which part of a union a row is in, and where.
 template <class Part>
 std::pair<const Part*, int64_t> place_in(const std::vector<std::pair<Part, int64_t>>& parts, int64_t row) {
@@ -99,8 +94,7 @@ Batch PackedSamples::input_rows(const std::vector<int64_t>& index, std::optional
 Batch PackedSamples::composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const {
   const auto batch = readable([&] {
     std::vector<Image8> pictures;
-    for (const auto& row : rows)
-      pictures.push_back(row.picture == kBlankPicture ? black_like(picture(row.text)) : picture(row.picture));
+    for (const auto& row : rows) pictures.push_back(composed_picture(row));
     return pack(pictures, info);
   });
   return to_device(batch, model_->device());

@@ -12,6 +12,15 @@ torch::Tensor pad_text(const torch::Tensor& t, int64_t width, int64_t fill) {
   return t.size(1) == width ? t : at::constant_pad_nd(t, {0, width - t.size(1)}, fill);
 }
 
+// `first` rows are of `a`.
+BatchPictures joined_pictures(const BatchPictures& a, const BatchPictures& b, int64_t first) {
+  if (!a || !b) return {};
+  BatchPictures out;
+  out.key = [a, b, first](int64_t row) { return row < first ? a.key(row) : b.key(row - first); };
+  out.read = [a, b, first](int64_t row) { return row < first ? a.read(row) : b.read(row - first); };
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info) {
@@ -78,6 +87,7 @@ SampleBatch join(const SampleBatch& a, const SampleBatch& b) {
   out.reference_image = below(a.reference_image, b.reference_image);
   out.reference_text = below(a.reference_text, b.reference_text);
   out.augmentation = a.augmentation;
+  out.pictures = joined_pictures(a.pictures, b.pictures, a.size());
   return out;
 }
 

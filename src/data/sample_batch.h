@@ -29,6 +29,15 @@ struct SampleInfo {
 // is worth 1. In the order of their first appearance.
 std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info);
 
+// Pictures of a batch as the stream has them, before augmentation and any model's processor, by row; while the set they
+// are of lives. Those of built-in models have the model's size.
+struct BatchPictures {
+  std::function<std::string(int64_t)> key = {};  // two rows of one key have one picture, in other batches too
+  std::function<Image8(int64_t)> read = {};      // without pixels where there is none
+
+  explicit operator bool() const { return static_cast<bool>(read); }
+};
+
 // Any tensor may be undefined.
 struct SampleBatch {
   Batch input;
@@ -40,6 +49,7 @@ struct SampleBatch {
   // Pixels [B, 3, H, W] in 0..1 of rows of a set that gives features instead; while the set lives. Empty: as in
   // `input`.
   std::function<torch::Tensor()> pixels = {};
+  BatchPictures pictures = {};
 
   int64_t size() const { return input.size(); }
 };

@@ -42,7 +42,28 @@ SampleBatch SampleSet::training_rows(const std::vector<int64_t>& index, std::opt
   for (const int64_t i : index) batch.info.push_back(info(i));
   batch.augmentation = augment;
   batch.pixels = pixels_of(index);
+  batch.pictures = pictures_of(index);
   return batch;
+}
+
+std::string SampleSet::picture_key(int64_t i) const {
+  const auto file = picture_file(i);
+  if (!file.path.empty()) return cat(file.path, "#", file.frames);
+  return info(i).id + "\n" + info(i).question;  // ids of different tasks may be equal
+}
+
+Image8 SampleSet::composed_picture(const ComposedRow& row) const {
+  if (row.picture != kBlankPicture) return picture(row.picture);
+  auto out = picture(row.text);
+  std::fill(out.rgb.begin(), out.rgb.end(), uint8_t(0));
+  return out;
+}
+
+BatchPictures SampleSet::pictures_of(const std::vector<int64_t>& index) const {
+  BatchPictures out;
+  out.key = [this, index](int64_t row) { return picture_key(index[static_cast<size_t>(row)]); };
+  out.read = [this, index](int64_t row) { return picture(index[static_cast<size_t>(row)]); };
+  return out;
 }
 
 SampleBatch SampleSet::composed(const std::vector<ComposedRow>& rows) const {
@@ -66,6 +87,11 @@ SampleBatch SampleSet::composed(const std::vector<ComposedRow>& rows) const {
     batch.info.push_back(std::move(text));
   }
   batch.input = composed_input(rows, batch.info);
+  batch.pictures.key = [this, rows](int64_t at) {
+    const auto& row = rows[static_cast<size_t>(at)];
+    return row.picture == kBlankPicture ? "black, like " + picture_key(row.text) : picture_key(row.picture);
+  };
+  batch.pictures.read = [this, rows](int64_t at) { return composed_picture(rows[static_cast<size_t>(at)]); };
   if (!posteriors.empty()) batch.posterior = at::cat(posteriors).to(batch.input.ids.device());
   return batch;
 }

@@ -86,6 +86,9 @@ class SampleSet {
 
  protected:
   SampleSet(const Backbone& model, const QuestionAnalyser* analyser) : model_(&model), analyser_(analyser) {}
+  BatchPictures pictures_of(const std::vector<int64_t>& index) const;
+  std::string picture_key(int64_t i) const;  // one for rows whose picture is the same file
+  Image8 composed_picture(const ComposedRow& row) const;
   virtual std::function<torch::Tensor()> pixels_of(const std::vector<int64_t>& /*index*/) const { return {}; }
   virtual Batch input_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const = 0;
   // `info` has the texts of the rows, rewritten where they are to be.

@@ -40,6 +40,26 @@ TEST_P(EverySampleSet, RowsCarryWhatIsKnownOfThem) {
   EXPECT_EQ(set->picture(5).rgb, stream->sample(0, DataSplit::train, 5).pixels);
 }
 
+TEST_P(EverySampleSet, PicturesOfABatchAreThoseOfItsRows) {
+  const auto batch = set->training_rows({3, 0, 3}, 5), more = other->rows({8});
+  ASSERT_TRUE(static_cast<bool>(batch.pictures));
+  EXPECT_EQ(batch.pictures.read(1).rgb, set->picture(0).rgb);
+  EXPECT_EQ(batch.pictures.key(0), batch.pictures.key(2));
+  EXPECT_NE(batch.pictures.key(0), batch.pictures.key(1));
+  const auto both = join(batch, more);
+  EXPECT_EQ(both.pictures.read(2).rgb, set->picture(3).rgb);
+  EXPECT_EQ(both.pictures.read(3).rgb, other->picture(8).rgb);
+  EXPECT_EQ(both.pictures.key(3), more.pictures.key(0));
+  SampleBatch without = more;
+  without.pictures = {};
+  EXPECT_FALSE(static_cast<bool>(join(batch, without).pictures));
+  const auto composed = set->composed({{5, 1}, {kBlankPicture, 2}});
+  EXPECT_EQ(composed.pictures.read(0).rgb, set->picture(5).rgb);
+  EXPECT_EQ(composed.pictures.key(0), set->rows({5}).pictures.key(0));
+  EXPECT_EQ(composed.pictures.read(1).rgb, std::vector<uint8_t>(set->picture(2).rgb.size(), 0));
+  EXPECT_NE(composed.pictures.key(1), set->rows({2}).pictures.key(0));
+}
+
 TEST_P(EverySampleSet, PrefetchedRowsAreTheSame) {
   const auto plain = set->rows({4, 9});
   set->prefetch({4, 9});
