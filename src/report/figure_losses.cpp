@@ -7,38 +7,10 @@
 #include "report/markup.h"
 #include "report/run_files.h"
 #include "report/svg.h"
+#include "report/thinning.h"
 
 namespace asr {
 namespace {
-
-constexpr size_t kPoints = 200;
-
-// Means over equal runs of lines; never across a stage's beginning, where the loss jumps.
-Series thinned(const LossLog& log, const std::vector<double>& values) {
-  Series out;
-  const size_t bucket = (values.size() + kPoints - 1) / kPoints;
-  auto boundary = log.boundaries.begin();
-  for (size_t begin = 0; begin < values.size();) {
-    for (; boundary != log.boundaries.end() && *boundary <= log.step[begin]; ++boundary) {
-      out.x.push_back(*boundary);
-      out.y.push_back(NAN);
-    }  // the line ends with its stage
-    double sum = 0, steps = 0;
-    size_t count = 0, end = begin;
-    for (; end < values.size() && end < begin + bucket; ++end) {
-      if (boundary != log.boundaries.end() && log.step[end] >= *boundary) break;
-      steps += log.step[end];
-      if (std::isfinite(values[end])) {
-        sum += values[end];
-        ++count;
-      }
-    }
-    out.x.push_back(steps / static_cast<double>(end - begin));
-    out.y.push_back(count ? sum / static_cast<double>(count) : NAN);
-    begin = end;
-  }
-  return out;
-}
 
 // "loss" first, then the task's term, then the others by name; a total that is the task's term alone says nothing more.
 std::vector<std::string> terms_of(const LossLog& log) {

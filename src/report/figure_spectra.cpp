@@ -7,54 +7,50 @@
 #include <set>
 
 #include "base/folders.h"
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
-#include "report/run_files.h"
+#include "report/page_parts.h"
+#include "report/skill_steps.h"
 #include "report/svg.h"
 
 namespace asr {
 namespace {
+
+constexpr size_t kShownSpectra = 4;
 
 // A skill as first learnt and after the last stage, on the samples that both stages measured.
 struct Course {
   std::string skill;
   int64_t first_stage = 0, last_stage = 0;
   SpectraMoments first, last;
+  double drift = 0;  // Jensen-Shannon divergence, of both spectra together
 };
 
 struct Courses {
-  std::vector<Course> skills;  // in the order in which they were met
+  std::vector<Course> skills;  // those that moved most first
   std::string problem;         // why there are none
 };
 
 Courses courses_of(const Run& run) {
-  std::vector<StageAnalysis> stages;
-  for (int64_t stage : analysed_stages(run)) stages.push_back(read_analysis(run, stage, false));
-  if (stages.empty()) return {{}, "it has no stages/*/analysis.safetensors."};
-  for (const auto& stage : stages)
-    if (!stage.spectra) return {{}, "its analysis files pool all tasks, as an older version wrote them; run it again."};
-  const auto& last = stages.back();
+  const auto analyses = read_analyses(run);
+  if (!analyses.problem.empty()) return {{}, analyses.problem};
+  const auto& last = analyses.stages.back();
   Courses out;
   std::set<int64_t> met;
-  for (const auto& stage : stages)
+  for (const auto& stage : analyses.stages)
     for (int64_t skill : stage.spectra->skills()) {
       const auto tasks = shared_tasks(*stage.spectra, *last.spectra, skill);
       if (tasks.empty() || !met.insert(skill).second) continue;
-      out.skills.push_back({stage.spectra->skill_name(skill), stage.stage, last.stage,
-                            stage.spectra->moments(skill, tasks), last.spectra->moments(skill, tasks)});
+      Course course{stage.spectra->skill_name(skill), stage.stage, last.stage, stage.spectra->moments(skill, tasks),
+                    last.spectra->moments(skill, tasks)};
+      course.drift = spectrum_divergence(course.first.radial, course.last.radial) +
+                     spectrum_divergence(course.first.angular, course.last.angular);
+      out.skills.push_back(std::move(course));
     }
+  std::stable_sort(out.skills.begin(), out.skills.end(),
+                   [](const Course& a, const Course& b) { return a.drift > b.drift; });
   return out;
-}
-
-// Jensen-Shannon divergence of spectra as stored, natural logarithm, 0 log 0 = 0.
-double divergence(const std::vector<double>& p, const std::vector<double>& q) {
-  double sum = 0;
-  for (size_t i = 0; i < std::min(p.size(), q.size()); ++i) {
-    const double m = (p[i] + q[i]) / 2;
-    if (p[i] > 0) sum += p[i] * std::log(p[i] / m) / 2;
-    if (q[i] > 0) sum += q[i] * std::log(q[i] / m) / 2;
-  }
-  return sum;
 }
 
 void draw_half(Svg& svg, double left, const std::vector<double>& values, double highest, const std::string& css) {
@@ -74,14 +70,24 @@ std::string panel(const Course& course, const StyledGroup& of, double radial, do
   draw_half(svg, 103, course.first.angular, angular, "line first before");
   draw_half(svg, 9, course.last.radial, radial, solid);
   draw_half(svg, 103, course.last.angular, angular, solid);
-  const double drift =
-      divergence(course.first.radial, course.last.radial) + divergence(course.first.angular, course.last.angular);
   const std::string note =
       course.first_stage == course.last_stage
           ? fmt::format("stage {} only", course.first_stage)
-          : fmt::format("stage {} → {}, drift {:.2g}", course.first_stage, course.last_stage, drift);
-  return "<figure><figcaption>" + escaped(course.skill) + "<br><small>" + note + "</small></figcaption>" + svg.done() +
-         "</figure>\n";
+          : fmt::format("stage {} → {}, drift {:.2g}", course.first_stage, course.last_stage, course.drift);
+  return "<figure " + of_topic(course.skill) + "><figcaption>" + escaped(course.skill) + "<br><small>" + note +
+         "</small></figcaption>" + svg.done() + "</figure>\n";
+}
+
+void add_spectra(DataCsv& data, const std::string& label, const Course& course) {
+  const auto add = [&](int64_t stage, const char* kind, const std::vector<double>& values) {
+    for (size_t i = 0; i < values.size(); ++i)
+      data.add({label, course.skill, std::to_string(stage), kind, std::to_string(i)}, values[i]);
+  };
+  add(course.first_stage, "radial", course.first.radial);
+  add(course.first_stage, "angular", course.first.angular);
+  if (course.last_stage == course.first_stage) return;
+  add(course.last_stage, "radial", course.last.radial);
+  add(course.last_stage, "angular", course.last.angular);
 }
 
 double largest(const std::vector<double>& values, double so_far) {
@@ -102,24 +108,29 @@ Figure figure_spectra(const ComparisonTable& table) {
       angular = largest(course.last.angular, largest(course.first.angular, angular));
     }
   }
+  DataCsv data({"label", "skill", "stage", "spectrum", "bin", "value"});
   std::string out =
       "<p class=\"note\">Dashed: after the first stage that saw the skill. Solid: after the last stage, on the same "
       "samples (those of the tasks that the first one saw). "
       "Left the radial spectrum, from low to high frequency; right the angular one, over 180 degrees. "
-      "Drift: Jensen-Shannon divergence of both together." +
+      "Drift: Jensen-Shannon divergence of both together, in nats; the skills that moved most come first." +
       of_which_run(table) + "</p>\n";
   for (const auto& [group, style] : groups) {
     if (!all[group].problem.empty()) {
       out += missing("Not shown for " + group->label + ": " + all[group].problem);
       continue;
     }
-    out += "<details open><summary>" + escaped(group->label) + "</summary><div class=\"grid small\">\n";
-    for (const auto& course : all[group].skills) out += panel(course, {group, style}, radial, angular);
-    out += "</div></details>\n";
+    std::vector<std::string> panels;
+    for (const auto& course : all[group].skills) {
+      panels.push_back(panel(course, {group, style}, radial, angular));
+      add_spectra(data, group->label, course);
+    }
+    out += "<div " + of_label(style) + "><h4>" + escaped(group->label) + "</h4>\n" +
+           folded_panels(panels, kShownSpectra, "skills") + "</div>\n";
     if (!path_exists(first_run(*group).folder + "/memory.safetensors"))
       out += missing("No prototypes were measured for " + group->label + " (analysis.memory: no).");
   }
-  return out;
+  return {out, data.text()};
 }
 
 }  // namespace asr

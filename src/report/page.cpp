@@ -162,6 +162,17 @@ std::string html_grid(const Grid& grid, const std::vector<int>& styles) {
   return out + "</tbody></table></div>\n";
 }
 
+std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what) {
+  const auto grid = [&](size_t from, size_t to) {
+    std::string out = "<div class=\"grid small\">\n";
+    for (size_t i = from; i < to; ++i) out += panels[i];
+    return out + "</div>\n";
+  };
+  if (panels.size() <= shown) return grid(0, panels.size());
+  return grid(0, shown) + cat("<details><summary>", panels.size() - shown, " more ", what, "</summary>\n",
+                              grid(shown, panels.size()), "</details>\n");
+}
+
 std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

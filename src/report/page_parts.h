@@ -13,6 +13,9 @@ namespace asr {
 std::string page_script();                     // what makes the page answer to pointing, clicking and typing
 std::string settings_html(const RunSet& set);  // commands, options and fingerprints, folded
 
+// Panels of a grid; those beyond the first `shown` behind a click, counted as "7 more skills".
+std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what);
+
 // A table that can be sorted; `styles` has the label of each row, -1 where it has none, and may be empty.
 std::string html_grid(const Grid& grid, const std::vector<int>& styles);
 

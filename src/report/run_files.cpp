@@ -28,16 +28,17 @@ class LogAxis {
     const double step = count + offset_of(std::isnan(stage) ? 0 : stage, count);
     while (!log_.step.empty() && log_.step.back() >= step) log_.step.pop_back();
     log_.step.push_back(step);
-    for (auto& [key, values] : log_.losses) {
-      values.resize(log_.step.size() - 1);
-      values.push_back(kUnknown);
-    }
-    for (const auto& [key, value] : line.items())
-      if (key == "loss" || ends_with(key, "_loss")) {
-        auto& values = log_.losses[key];
-        values.resize(log_.step.size(), kUnknown);
-        values.back() = fields.number_or_nan(key.c_str());
+    for (auto* lists : {&log_.losses, &log_.others})
+      for (auto& [key, values] : *lists) {
+        values.resize(log_.step.size() - 1);
+        values.push_back(kUnknown);
       }
+    for (const auto& [key, value] : line.items()) {
+      if (key == "loss" || ends_with(key, "_loss")) put(log_.losses[key], fields.number_or_nan(key.c_str()));
+      if (key == "lr" || key == "grad_norm" || ends_with(key, "_weight"))
+        put(log_.others[key], fields.number_or_nan(key.c_str()));
+    }
+    if (value_is_number(line, "elapsed_time")) add_step_time(fields.number_or_nan("elapsed_time"));
   }
 
   void finish() {
@@ -50,6 +51,25 @@ class LogAxis {
     double first, offset;
   };
 
+  // Earlier versions wrote the time as text.
+  static bool value_is_number(const json& line, const char* key) {
+    const auto place = line.find(key);
+    return place != line.end() && place->is_number();
+  }
+
+  void put(std::vector<double>& values, double value) const {
+    values.resize(log_.step.size(), kUnknown);
+    values.back() = value;
+  }
+
+  // Between two lines; a resumed run counts its time anew, and the first line has none before it.
+  void add_step_time(double elapsed) {
+    const double steps = log_.step.back() - time_step_, seconds = elapsed - time_;
+    if (steps > 0 && seconds > 0 && time_step_ > 0) put(log_.others["step_ms"], 1000 * seconds / steps);
+    time_ = elapsed;
+    time_step_ = log_.step.back();
+  }
+
   double offset_of(double stage, double count) {
     starts_.erase(starts_.upper_bound(stage), starts_.end());  // a resumed run does those stages again
     const double last = log_.step.empty() ? 0 : log_.step.back();
@@ -59,7 +79,8 @@ class LogAxis {
   }
 
   LossLog& log_;
-  std::map<double, Start> starts_;  // by stage
+  std::map<double, Start> starts_;   // by stage
+  double time_ = 0, time_step_ = 0;  // of the line before
 };
 
 // "stage-03-task-01.jsonl" -> 3, 1; false for any other name.

@@ -13,10 +13,11 @@
 
 namespace asr {
 
-// The losses of a run over its training steps, counted through all stages.
+// What a run's log says of its training steps, counted through all stages.
 struct LossLog {
   std::vector<double> step;
   std::map<std::string, std::vector<double>> losses;  // "loss", "task_loss", ...; NaN where a line lacks the key
+  std::map<std::string, std::vector<double>> others;  // "lr", "grad_norm", "step_ms" and weights, in the same way
   std::vector<double> boundaries;                     // first step of every stage but the first
 };
 LossLog read_loss_log(const Run& run);

@@ -78,6 +78,10 @@ svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
 .s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); }
 .f0 { fill: var(--s0); } .f1 { fill: var(--s1); } .f2 { fill: var(--s2); } .f3 { fill: var(--s3); }
 .f4 { fill: var(--s4); } .f5 { fill: var(--s5); } .f6 { fill: var(--s6); }
+.contour { stroke: #7a4a2a; stroke-width: .6; opacity: .7; } .ring { fill: none; stroke: #1a1a1a; stroke-width: 1.2; }
+.stream { fill: none; stroke: #555; stroke-width: .9; opacity: .75; } .bar { stroke: none; opacity: .85; }
+.violin { stroke-width: 1; fill-opacity: .45; } .wrong { fill-opacity: .12; stroke-dasharray: 3 2; } .whisker { stroke: var(--ink); stroke-width: 1.1; }
+.outline { fill: none; } svg .over { fill: #333; font-size: 10px; }
 .mark { stroke: var(--ground); stroke-width: .6; }
 )css";
 

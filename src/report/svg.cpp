@@ -67,9 +67,7 @@ void Svg::marker(double x, double y, int style, double scale) {
   };
   switch (style % 5) {
     case 0:
-      out_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"{}\"/>", coordinate(x), coordinate(y),
-                          coordinate(2.6 * scale), css);
-      return;
+      return circle(x, y, 2.6 * scale, css);
     case 1:
       return shape({{-2.4, -2.4}, {2.4, -2.4}, {2.4, 2.4}, {-2.4, 2.4}});
     case 2:
@@ -79,6 +77,16 @@ void Svg::marker(double x, double y, int style, double scale) {
     default:
       return shape({{0, 3.3}, {3, -2.4}, {-3, -2.4}});
   }
+}
+
+void Svg::circle(double x, double y, double radius, const std::string& css) {
+  out_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"{}\"/>", coordinate(x), coordinate(y),
+                      coordinate(radius), css);
+}
+
+void Svg::picture(const Box& place, const std::string& uri) {
+  out_ += fmt::format("<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" href=\"{}\"/>",
+                      coordinate(place.x), coordinate(place.y), coordinate(place.width), coordinate(place.height), uri);
 }
 
 void Svg::begin(const std::string& attributes) {

@@ -23,7 +23,12 @@ class Svg {
   void rect(double x, double y, double width, double height, const std::string& attributes);
   void text(double x, double y, const std::string& content, const std::string& css, const std::string& attributes = "");
   void marker(double x, double y, int style, double scale = 1);  // a shape a style: colour is never the only difference
-  void begin(const std::string& attributes);                     // of what follows, up to end()
+  void circle(double x, double y, double radius, const std::string& css);
+  struct Box {
+    double x, y, width, height;
+  };
+  void picture(const Box& place, const std::string& uri);  // stretched, and smoothed where it is enlarged
+  void begin(const std::string& attributes);               // of what follows, up to end()
   void end();
   void tip(const std::string& text);  // what pointing at the elements begun says
   std::string done() const { return out_ + "</svg>"; }
