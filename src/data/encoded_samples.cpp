@@ -15,8 +15,9 @@
 namespace asr {
 namespace {
 
+// Without waiting for a GPU: it takes the numbers before the call returns, and uses them in the order of its stream.
 torch::Tensor index_on(const std::vector<int64_t>& index, at::Device device) {
-  return torch::tensor(index, at::kLong).to(device);
+  return torch::tensor(index, at::kLong).to(device, /*non_blocking=*/true);
 }
 
 // Bytes [H][W][3] into [3, H, W]: the whole picture at the size that the backbone takes.
@@ -118,9 +119,8 @@ TextTensors text_rows(const TextTensors& all, const std::vector<int64_t>& index)
   return out;
 }
 
-// Rows of it, cut to the longest among them.
-void put_text(const TextTensors& texts, const std::vector<int64_t>& index, Batch& batch) {
-  const auto rows = index_on(index, texts.ids.device());
+// Rows of it, cut to the longest among them; `rows` is the index where the texts are.
+void put_text(const TextTensors& texts, const std::vector<int64_t>& index, const torch::Tensor& rows, Batch& batch) {
   int64_t longest = 0;
   batch.question_tokens = 0;
   for (const int64_t i : index) {
@@ -145,23 +145,29 @@ void TextTensors::to(at::Device device) {
   for (auto* t : {&ids, &labels, &mask, &question, &functional}) *t = t->to(device);
 }
 
-EncodedSamples encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Backbone& model,
-                              const QuestionAnalyser* analyser, const Team* team) {
+EncodedSamples encode_samples(const SampleSource& source, const Backbone& model, const QuestionAnalyser* analyser,
+                              const Team* team) {
   EncodedSamples set(model, analyser);
-  set.encode(count, sample, team);
+  set.encode(source, team);
   if (analyser) set.posterior = question_posteriors(set.info_, *analyser, team).to(model.device());
   return set;
 }
 
-void EncodedSamples::encode(int64_t count, const std::function<StreamSample(int64_t)>& sample, const Team* team) {
+void EncodedSamples::encode(const SampleSource& source, const Team* team) {
+  const int64_t count = source.count;
   check(count > 0, "a task without samples cannot be encoded");
   const int64_t side = model_->image_size();
+  const bool seen = source.pixels.defined();
   info_.resize(static_cast<size_t>(count));
-  pixels_ = at::empty({count, 3, side, side}, at::kByte);
+  pixels_ = seen ? source.pixels : at::empty({count, 3, side, side}, at::kByte);
+  check(pixels_.sizes() == at::IntArrayRef({count, 3, side, side}) && pixels_.scalar_type() == at::kByte,
+        "pictures of ", count, " samples must be bytes [", count, ", 3, ", side, ", ", side, "]; they are ",
+        pixels_.sizes());
   std::vector<EncodedText> texts(static_cast<size_t>(count));
   const auto encode_one = [&](int64_t i) {
-    auto s = sample(i);
-    copy_planes({s.height, s.width, std::move(s.pixels)}, side, pixels_.data_ptr<uint8_t>() + i * 3 * side * side);
+    auto s = source.sample(i);
+    if (!seen)
+      copy_planes({s.height, s.width, std::move(s.pixels)}, side, pixels_.data_ptr<uint8_t>() + i * 3 * side * side);
     auto& text = info_[static_cast<size_t>(i)];
     text = info_of(std::move(s));
     texts[static_cast<size_t>(i)] = encoded_text(text, model_->tokenizer(), analyser_);
@@ -203,7 +209,7 @@ Batch EncodedSamples::input_rows(const std::vector<int64_t>& index, std::optiona
     batch.features = features_.index_select(0, rows);
   else
     batch.pixels = as_input(pixels_.index_select(0, rows));
-  put_text(texts_, index, batch);
+  put_text(texts_, index, rows, batch);
   return batch;
 }
 
@@ -232,7 +238,8 @@ Batch EncodedSamples::composed_input(const std::vector<ComposedRow>& rows, const
     batch.features = at::cat(pictures);
   else
     batch.pixels = as_input(at::cat(pictures));
-  put_text(encoded, range(0, static_cast<int64_t>(rows.size())), batch);
+  const auto all = range(0, static_cast<int64_t>(rows.size()));
+  put_text(encoded, all, index_on(all, encoded.ids.device()), batch);
   return batch;
 }
 
@@ -248,6 +255,11 @@ void EncodedSamples::keep_features(const Team& team) {
     blocks.push_back(model_->encode_images(as_input(pixels_.narrow(0, rows.begin, rows.size()))));
   });
   features_ = at::cat(blocks);
+}
+
+void EncodedSamples::take_features(const torch::Tensor& features) {
+  check(features.size(0) == size(), name, ": ", features.size(0), " features for ", size(), " samples");
+  features_ = features.to(model_->device());
 }
 
 std::shared_ptr<SampleSet> EncodedSamples::subset(const std::vector<int64_t>& index) const {
@@ -274,7 +286,7 @@ std::shared_ptr<SampleSet> EncodedSamples::made_of(std::vector<SampleInfo> info,
     return out;
   };
   auto out = std::make_shared<EncodedSamples>(*model_, analyser_);
-  out->encode(static_cast<int64_t>(info.size()), sample, nullptr);
+  out->encode({static_cast<int64_t>(info.size()), sample}, nullptr);
   out->take_settings(*this);
   out->info_ = std::move(info);
   return out;

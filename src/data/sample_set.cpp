@@ -33,8 +33,9 @@ SampleBatch SampleSet::training_rows(const std::vector<int64_t>& index, std::opt
   SampleBatch batch;
   batch.input = input_rows(index, augment);
   const auto rows = torch::tensor(index, at::kLong);
-  const auto pick = [&](const torch::Tensor& t) {
-    return t.defined() ? t.index_select(0, rows.to(t.device())).to(batch.input.ids.device()) : t;
+  const auto pick = [&](const torch::Tensor& t) {  // the index goes up without waiting for a GPU
+    if (!t.defined()) return t;
+    return t.index_select(0, rows.to(t.device(), /*non_blocking=*/true)).to(batch.input.ids.device());
   };
   batch.posterior = pick(posterior);
   batch.reference_image = pick(reference_image);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/checksums.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -17,6 +18,8 @@
 #include "skills/part_of_speech.h"
 #include "skills/taxonomy.h"
 #include "streams/manifest.h"
+#include "tensor/numeric_kernels.h"
+#include "tensor/runtime.h"
 
 namespace asr {
 namespace {
@@ -76,16 +79,42 @@ std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, Skill
   return std::make_unique<Analyser>(SkillParser::load(parser), mode);
 }
 
+KeptSamples::KeptSamples(const std::string& folder, const nlohmann::json& content, const Backbone& model)
+    : cache_(folder),
+      pictures_from_(cat("pictures 1:", content.at("pictures").dump(), ":", model.image_size())),
+      features_from_(cat("features 1:", pictures_from_, ":", content.at("model").dump(), ":", numeric_kernels_text(),
+                         ":", runtime_info().torch_version, ":", runtime_info().threads)),
+      keeps_features_(model.device().is_cpu()) {}
+
+torch::Tensor KeptSamples::pictures(const std::string& samples) const {
+  return cache_.find(name_of(pictures_from_, samples));
+}
+
+torch::Tensor KeptSamples::features(const std::string& samples) const {
+  return keeps_features_ ? cache_.find(name_of(features_from_, samples)) : torch::Tensor();
+}
+
+void KeptSamples::keep_pictures(const std::string& samples, const torch::Tensor& pictures) const {
+  cache_.keep(name_of(pictures_from_, samples), pictures);
+}
+
+void KeptSamples::keep_features(const std::string& samples, const torch::Tensor& features) const {
+  if (keeps_features_ && features.defined()) cache_.keep(name_of(features_from_, samples), features);
+}
+
+std::string KeptSamples::name_of(const std::string& from, const std::string& samples) {
+  return sha256_of(from + "\n" + samples).substr(0, 32);
+}
+
 // A word is several tokens of a large vocabulary.
 constexpr int64_t kPiecesAWord = 4;
 
 std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
   const int64_t count = stream_.size(task, split);
-  const auto sample = [this, task, split](int64_t i) { return stream_.sample(task, split, i); };
   const auto text = [this, task, split](int64_t i) { return stream_.text(task, split, i); };
   const auto file = [this, task, split](int64_t i) { return stream_.picture_file(task, split, i); };
-  const auto picture = [sample](int64_t i) {
-    auto s = sample(i);
+  const auto picture = [this, task, split](int64_t i) {
+    auto s = stream_.sample(task, split, i);
     return Image8{s.height, s.width, std::move(s.pixels)};
   };
   const auto& about = stream_.tasks()[task];
@@ -103,10 +132,30 @@ std::shared_ptr<SampleSet> Data::read(size_t task, DataSplit split) {
     set->posterior = question_posteriors(set->infos(), analyser_, &team_).to(model_.device());
     return set;
   }
-  auto set = std::make_shared<EncodedSamples>(encode_samples(count, sample, model_, &analyser_, &team_));
+  const auto samples = cat(stream_.fingerprint(), "/", task, "/", split_name(split));
+  auto set = read_encoded(task, split, samples);
   set->file = file;
   finish(*set, 1);
+  if (kept_) add_features(samples, *set);
   return set;
+}
+
+std::shared_ptr<EncodedSamples> Data::read_encoded(size_t task, DataSplit split, const std::string& samples) {
+  SampleSource source{stream_.size(task, split),
+                      [this, task, split](int64_t i) { return stream_.sample(task, split, i); }};
+  if (kept_) source.pixels = kept_->pictures(samples);
+  const bool known = source.pixels.defined();
+  if (known) source.sample = [this, task, split](int64_t i) { return stream_.text(task, split, i); };
+  auto set = std::make_shared<EncodedSamples>(encode_samples(source, model_, &analyser_, &team_));
+  if (kept_ && !known) kept_->keep_pictures(samples, set->all_pixels());
+  return set;
+}
+
+void Data::add_features(const std::string& samples, EncodedSamples& set) {
+  const auto features = kept_->features(samples);
+  if (features.defined()) return set.take_features(features);
+  set.keep_features(team_);
+  kept_->keep_features(samples, set.all_features());
 }
 
 const std::set<std::string>& Data::answers(size_t task) {

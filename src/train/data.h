@@ -4,10 +4,12 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-#include "data/sample_set.h"
+#include "data/encoded_samples.h"
+#include "data/tensor_cache.h"
 #include "train/evaluator.h"
 #include "train/run_options.h"
 
@@ -18,10 +20,32 @@ namespace asr {
 std::unique_ptr<QuestionAnalyser> make_analyser(const std::string& parser, SkillMode mode);
 bool reads_parser(SkillMode mode);
 
+// Pictures and vision features of earlier runs, in a folder (data.cache). Both change no bit of a run.
+class KeptSamples {
+ public:
+  // `content`: of what the samples are made, as the run's fingerprint has it (train/run_identity.h).
+  KeptSamples(const std::string& folder, const nlohmann::json& content, const Backbone& model);
+
+  // `samples` says which: stream, task and split. Undefined: not known.
+  torch::Tensor pictures(const std::string& samples) const;
+  torch::Tensor features(const std::string& samples) const;
+  void keep_pictures(const std::string& samples, const torch::Tensor& pictures) const;
+  void keep_features(const std::string& samples, const torch::Tensor& features) const;
+
+ private:
+  static std::string name_of(const std::string& from, const std::string& samples);
+
+  TensorCache cache_;
+  std::string pictures_from_, features_from_;  // everything that they depend on beside the samples
+  bool keeps_features_;                        // a GPU makes them sooner than a disk reads them
+};
+
 class Data {
  public:
-  Data(const Stream& stream, const Backbone& model, const QuestionAnalyser& analyser, const Team& team)
-      : stream_(stream), model_(model), analyser_(analyser), team_(team) {}
+  // `kept` may be null: nothing is kept for later runs.
+  Data(const Stream& stream, const Backbone& model, const QuestionAnalyser& analyser, const Team& team,
+       const KeptSamples* kept = nullptr)
+      : stream_(stream), model_(model), analyser_(analyser), team_(team), kept_(kept) {}
 
   // `reference` also fills the embeddings of the base model.
   const SampleSet& get(size_t task, DataSplit split, bool reference = false);
@@ -35,11 +59,14 @@ class Data {
 
  private:
   std::shared_ptr<SampleSet> read(size_t task, DataSplit split);
+  std::shared_ptr<EncodedSamples> read_encoded(size_t task, DataSplit split, const std::string& samples);
+  void add_features(const std::string& samples, EncodedSamples& set);
 
   const Stream& stream_;
   const Backbone& model_;
   const QuestionAnalyser& analyser_;
   const Team& team_;
+  const KeptSamples* kept_;
   std::map<std::pair<size_t, DataSplit>, std::shared_ptr<SampleSet>> sets_;
   std::map<size_t, std::set<std::string>> answers_;
 };

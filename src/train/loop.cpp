@@ -235,14 +235,12 @@ void Loop::look_over_step(std::vector<TrainPass>& passes) {
   for (auto& method : parts_.methods) method->whole_step({all[0], all[1], all[2], all[3]});
 }
 
-// A pass forward and backward; returns this process's summand of its loss.
-double Loop::train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms) {
+// A pass forward and backward.
+Loop::OpenLoss Loop::train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms) {
   const int64_t passes = parts_.config.run.accumulation;
   const auto total = pass_loss(pass, phase, terms);
-  const double value = total.item<double>();
-  if (!std::isfinite(value)) diverged(cat("the loss is ", value), names_of(set, pass.rows));
   (passes > 1 ? total / static_cast<double>(passes) : total).backward();
-  return value / static_cast<double>(passes);
+  return {total.detach(), [&set, rows = pass.rows] { return names_of(set, rows); }};
 }
 
 double Loop::rate_of(const Phase& phase, double peak) const {
@@ -253,19 +251,27 @@ double Loop::rate_of(const Phase& phase, double peak) const {
   return step < warmup ? peak * static_cast<double>(step + 1) / static_cast<double>(warmup) : peak;
 }
 
-// Sums over processes, methods' edits, clipping, the step. Returns the gradient's norm.
-double Loop::apply_gradients(const Phase& phase, const std::function<void(double)>& not_finite) {
+// Sums over processes, methods' edits, clipping, the step. `names` are the samples that the gradient is of.
+Loop::Applied Loop::apply_gradients(const Phase& phase, const std::vector<OpenLoss>& losses, const Names& names) {
   const auto& run = parts_.config.run;
   parts_.team.sum(optimizer_->gradient());
   GradientContext context{parts_.at.stage, parts_.at.in_phase(), phase, parts_.bank, trained_};
   for (auto& method : parts_.methods) method->after_backward(context);
-  const double norm = optimizer_->clip(run.max_grad_norm).item<double>();
+  std::vector<torch::Tensor> open = {optimizer_->clip(run.max_grad_norm).to(at::kDouble)};
+  for (const auto& loss : losses) open.push_back(loss.value.to(at::kDouble).squeeze());
+  const auto known = at::stack(open).cpu();
+  const double* values = known.data_ptr<double>();
+  Applied out{0, values[0]};
   // Before the step: what it would write into the adapters and the optimizer could never be undone.
-  if (!std::isfinite(norm)) not_finite(norm);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (!std::isfinite(values[i + 1])) diverged(cat("the loss is ", values[i + 1]), losses[i].names());
+    out.loss += values[i + 1] / static_cast<double>(run.accumulation);
+  }
+  if (!std::isfinite(out.norm)) diverged(cat("the gradient's norm is ", out.norm), names());
   optimizer_->step(rate_of(phase, phase.learning_rate > 0 ? phase.learning_rate : run.learning_rate),
                    rate_of(phase, 1));
   for (auto& method : parts_.methods) method->after_step(context);
-  return norm;
+  return out;
 }
 
 // Batches of methods between steps, each with a step of its own under the same optimizer and rate.
@@ -281,11 +287,9 @@ void Loop::extra_steps(const Phase& phase) {
     Terms terms;
     TrainPass pass{std::move(own.batch), std::move(own.share), {}, parts_.config.run.accumulation};
     const auto total = pass_loss(pass, phase, terms);
-    const double value = total.item<double>();
-    const auto names = cat("batch of method ", parts_.method_names[m]);
-    if (!std::isfinite(value)) diverged(cat("the loss is ", value), names);
+    const Names names = [&] { return cat("batch of method ", parts_.method_names[m]); };
     total.backward();
-    apply_gradients(phase, [&](double norm) { diverged(cat("the gradient's norm is ", norm), names); });
+    apply_gradients(phase, {{total.detach(), names}}, names);
   }
 }
 
@@ -321,30 +325,28 @@ Loop::Done Loop::step(const SampleSet& set, const Phase& phase, bool save_wanted
   auto& at = parts_.at;
   optimizer_->zero_grad();
   Terms terms;
-  double loss = 0;
+  std::vector<OpenLoss> losses;
   const auto passes = splits_batches() ? Part{0, run.accumulation} : part_of(run.accumulation, parts_.team);
   if (reaches_over_passes() && phase.runs_model) {
     std::vector<TrainPass> whole;
     for (int64_t micro = passes.begin; micro < passes.end; ++micro)
       whole.push_back(make_pass(set, phase, micro, passes));
     look_over_step(whole);
-    for (const auto& pass : whole) loss += train_pass(pass, set, phase, terms);
+    for (const auto& pass : whole) losses.push_back(train_pass(pass, set, phase, terms));
   } else {
     for (int64_t micro = passes.begin; micro < passes.end; ++micro)
-      loss += train_pass(make_pass(set, phase, micro, passes), set, phase, terms);
+      losses.push_back(train_pass(make_pass(set, phase, micro, passes), set, phase, terms));
   }
   const double rate = rate_of(phase, phase.learning_rate > 0 ? phase.learning_rate : run.learning_rate);
-  const double norm = apply_gradients(phase, [&](double found) {
-    diverged(cat("the gradient's norm is ", found), names_of(set, rows_of_step(phase, passes)));
-  });
+  const auto applied = apply_gradients(phase, losses, [&] { return names_of(set, rows_of_step(phase, passes)); });
   extra_steps(phase);
   ++at.global_step;
   ++at.step;
   const bool log_now = at.step % run.logging_steps == 0 || at.in_phase() == phase.steps;
   const bool due = save_wanted || (run.save_steps > 0 && at.global_step % run.save_steps == 0);
-  auto done = add_up(loss, log_now, passes.end == run.accumulation, due, terms);
+  auto done = add_up(applied.loss, log_now, passes.end == run.accumulation, due, terms);
   done.rate = rate;
-  done.norm = norm;
+  done.norm = applied.norm;
   return done;
 }
 

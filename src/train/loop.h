@@ -58,8 +58,18 @@ class Loop {
   void look_over_step(std::vector<TrainPass>& passes);
   torch::Tensor sample_weights(const SampleBatch& batch) const;
   torch::Tensor pass_loss(const TrainPass& pass, const Phase& phase, Terms& terms);
-  double train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms);
-  double apply_gradients(const Phase& phase, const std::function<void(double)>& not_finite);
+  // A loss whose gradient is on its way, and the samples it is of. Its value is looked at with the gradient's norm, so
+  // that the host waits for a GPU once a step.
+  using Names = std::function<std::string()>;  // put together only for a message
+  struct OpenLoss {
+    torch::Tensor value;
+    Names names;
+  };
+  struct Applied {
+    double loss = 0, norm = 0;  // the loss: this process's summand
+  };
+  OpenLoss train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms);
+  Applied apply_gradients(const Phase& phase, const std::vector<OpenLoss>& losses, const Names& names);
   void extra_steps(const Phase& phase);
   double rate_of(const Phase& phase, double peak) const;
   Done add_up(double loss, bool log_now, bool last_pass, bool save_wanted, Terms& terms);

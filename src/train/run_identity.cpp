@@ -104,7 +104,7 @@ json shared_fingerprint(const RunConfig& config, const json& content, const std:
 
 json run_fingerprint(const RunConfig& config, const RunKey& key, const json& content) {
   auto options = config.manifest();
-  for (const char* name : {"output_dir", "seeds", "orders", "method", "label", "save_steps", "save_minutes",
+  for (const char* name : {"output_dir", "data", "seeds", "orders", "method", "label", "save_steps", "save_minutes",
                            "save_total_limit", "logging_steps", "report_to", "full_determinism", "device"})
     options.erase(name);
   const auto parts = method_parts(key.composition);

@@ -82,6 +82,9 @@ void RunOptions::visit(OptionVisitor& v) {
     "YAML file of skills and aliases, see configs/taxonomy.yaml; empty: the built-in ones");
   v("skills.lexicon", lexicon,
     "parts of speech for functional tokens: WordNet where installed, WordNet, or lists alone");
+  v("data.cache", data_cache,
+    "folder where drawn pictures, and on a CPU vision features of built-in models, are kept for later runs of the same "
+    "samples, which read them instead; any number of runs may share it; empty: none");
   v("full_determinism", same_bits,
     "on a GPU, sums in a fixed order: the same seed gives the same bits, also after --resume; no: faster");
   v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");
@@ -325,7 +328,7 @@ nlohmann::json RunConfig::shared_manifest() const {
   OptionTable table;
   table.add("", copy);
   auto out = table.manifest();
-  for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "save_steps", "save_minutes",
+  for (const char* key : {"method", "label", "seeds", "orders", "output_dir", "data", "save_steps", "save_minutes",
                           "save_total_limit", "logging_steps", "report_to", "full_determinism", "preset"})
     out.erase(key);
   return out;

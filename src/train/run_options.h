@@ -96,6 +96,7 @@ struct RunOptions {
   std::string parser, taxonomy;
   LexiconChoice lexicon = LexiconChoice::automatic;
   // Housekeeping; none of it changes a result, but for the last bits.
+  std::string data_cache;  // folder of pictures and vision features for later runs; empty: none
   Switch same_bits = Switch::yes;
   std::vector<std::string> report_to;  // what the log is written for besides log.jsonl
   int64_t save_steps = 0, logging_steps = 10, keep_checkpoints = 2;

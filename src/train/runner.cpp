@@ -164,20 +164,21 @@ std::vector<size_t> order_by_samples(const RunOptions& run, const std::vector<Ru
 // The samples of the run's seed, and what was made of them.
 class DrawnData {
  public:
-  DrawnData(const Backbone& model, const QuestionAnalyser& analyser, const Team& team)
-      : model_(model), analyser_(analyser), team_(team) {}
+  DrawnData(const Backbone& model, const QuestionAnalyser& analyser, const Team& team, const KeptSamples* kept)
+      : model_(model), analyser_(analyser), team_(team), kept_(kept) {}
   Data& of(const StreamOptions& options) {
     if (data_ && options.seed == seed_) return *data_;
     data_.reset();
     stream_ = make_stream(options);
     seed_ = options.seed;
-    return data_.emplace(*stream_, model_, analyser_, team_);
+    return data_.emplace(*stream_, model_, analyser_, team_, kept_);
   }
 
  private:
   const Backbone& model_;
   const QuestionAnalyser& analyser_;
   const Team& team_;
+  const KeptSamples* kept_;
   int64_t seed_ = 0;
   std::unique_ptr<Stream> stream_;
   std::optional<Data> data_;
@@ -195,6 +196,8 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const Team alone;
   const Team& team = request.team ? *request.team : alone;
   check(!config.run.output_dir.empty(), "output_dir is not set; say where the run is to be written");
+  check(config.run.data_cache.empty() || team.size() == 1,
+        "data.cache serves runs of one process; leave it away with several");
   const auto path = find_model(config.run.model);
   auto model = load_backbone(path);
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
@@ -220,14 +223,17 @@ std::vector<std::string> run_all(const RunRequest& request) {
   if (const auto warning = batch_warning(config.run, *stream); team.leads() && !warning.empty()) log_warn(warning);
   auto keys = keys_of(config.run);
   std::vector<FoundRun> found(keys.size());
+  std::optional<KeptSamples> kept;
   if (team.leads()) {
     ContentHashes hashes(request.hash_cache.empty() ? config.run.output_dir + "/hashes.json" : request.hash_cache);
-    found = begin_output(request, keys, run_content(config.run, config.options, *stream, path, hashes));
+    const auto content = run_content(config.run, config.options, *stream, path, hashes);
+    found = begin_output(request, keys, content);
     hashes.save();
+    if (!config.run.data_cache.empty()) kept.emplace(config.run.data_cache, content, *model);
   }
 
   const HearSignals hear(team.leads() ? "saving, then stopping; once more ends it at once" : nullptr);
-  DrawnData data(*model, *analyser, team);
+  DrawnData data(*model, *analyser, team, kept ? &*kept : nullptr);
   std::vector<std::string> folders;
   for (const auto& key : keys) folders.push_back(key.folder);
   bool announced = false;

@@ -33,10 +33,17 @@ struct Limb {
   double ax, ay, bx, by;
 };
 
-double distance_to(const Limb& limb, double x, double y) {
+// hypot(x, y) < radius; hypot itself only where squares could round to the other side.
+bool is_within(double x, double y, double radius) {
+  const double square = x * x + y * y, limit = radius * radius;
+  if (square < limit * (1 - 1e-9)) return true;
+  return square <= limit * (1 + 1e-9) && std::hypot(x, y) < radius;
+}
+
+bool is_near(const Limb& limb, double x, double y) {
   const double vx = limb.bx - limb.ax, vy = limb.by - limb.ay;
   const double t = std::clamp(((x - limb.ax) * vx + (y - limb.ay) * vy) / (vx * vx + vy * vy), 0.0, 1.0);
-  return std::hypot(x - limb.ax - t * vx, y - limb.ay - t * vy);
+  return is_within(x - limb.ax - t * vx, y - limb.ay - t * vy, 0.11);
 }
 
 bool in_person(double x, double y, Pose pose) {
@@ -66,9 +73,9 @@ bool in_person(double x, double y, Pose pose) {
        {{-0.4, 0.5, 0.3, 0.5}, {0.3, 0.5, 0.9, 0.45}, {-0.1, 0.5, 0.2, 0.65}, {-0.95, 0.8, 0.95, 0.8}}}};  // sleeping
   static const double heads[kPoses][2] = {{0.08, -0.68}, {0, -0.72}, {-0.2, -0.65}, {0, -0.68}, {-0.68, 0.45}};
   const auto index = static_cast<size_t>(pose);
-  if (std::hypot(x - heads[index][0], y - heads[index][1]) < 0.25) return true;
+  if (is_within(x - heads[index][0], y - heads[index][1], 0.25)) return true;
   for (const auto& limb : limbs[index])
-    if (distance_to(limb, x, y) < 0.11) return true;
+    if (is_near(limb, x, y)) return true;
   return false;
 }
 
@@ -139,7 +146,7 @@ bool inked(const Object& o, double x, double y) {
 
 bool textured(const Object& o, double x, double y) {
   if (o.texture == Texture::striped) return std::fmod(x + y + 8, 0.5) < 0.25;
-  if (o.texture == Texture::dotted) return std::hypot(std::remainder(x, 0.55), std::remainder(y, 0.55)) < 0.16;
+  if (o.texture == Texture::dotted) return is_within(std::remainder(x, 0.55), std::remainder(y, 0.55), 0.16);
   return false;
 }
 
@@ -155,11 +162,6 @@ double center_x(const Object& o) {
 double center_y(const Object& o) {
   const int line = o.place / 3;
   return (line + 0.5 + o.dy) / 3;
-}
-
-bool touches(const Object& o, int px, int py, int size) {
-  const double reach = radius_of(o) * half_width(o) * size + 1;  // in pixels, a little generous
-  return std::abs(px + 0.5 - center_x(o) * size) <= reach && std::abs(py + 0.5 - center_y(o) * size) <= reach;
 }
 
 struct Style {
@@ -212,10 +214,31 @@ Style random_style(Random& random) {
   return style;
 }
 
-Rgb background(const Style& style, double x, double y) {
-  if (style.pattern == Style::Pattern::gradient) return mix(style.ground, style.other, y);
+constexpr int kFine = 3;  // samples a pixel and axis
+
+// The samples of an axis: where they lie, and in which field of a checkerboard.
+struct FineAxis {
+  std::vector<double> place;
+  std::vector<int> field;
+  int middle(int pixel) const { return pixel * kFine + kFine / 2; }
+};
+
+FineAxis fine_axis(int size) {
+  FineAxis out;
+  for (int pixel = 0; pixel < size; ++pixel)
+    for (int fine = 0; fine < kFine; ++fine) {
+      out.place.push_back((pixel + (fine + 0.5) / kFine) / size);
+      out.field.push_back(static_cast<int>(out.place.back() * 7));
+    }
+  return out;
+}
+
+// Of the sample in fine column x of fine line y.
+Rgb background(const Style& style, const FineAxis& axis, int x, int y) {
+  const auto column = static_cast<size_t>(x), line = static_cast<size_t>(y);
+  if (style.pattern == Style::Pattern::gradient) return mix(style.ground, style.other, axis.place[line]);
   if (style.pattern == Style::Pattern::checker)
-    return (static_cast<int>(x * 7) + static_cast<int>(y * 7)) % 2 ? style.other : style.ground;
+    return (axis.field[column] + axis.field[line]) % 2 ? style.other : style.ground;
   return style.ground;
 }
 
@@ -237,6 +260,74 @@ Rgb paint(const Object& o, const Style& style, const Colors& colors, double x, d
   return textured(o, x, y) ? mix(color, light, 0.8) : color;
 }
 
+// An object with what every sample would compute anew.
+struct Placed {
+  const Object& object;
+  Rgb color;
+  double x, y, radius, wide;
+  double reach;  // in pixels, a little generous
+};
+
+Rgb sum_of(const Rgb& a, const Rgb& b) {
+  return {a.r + b.r, a.g + b.g, a.b + b.b};
+}
+
+// The samples of a pixel, added up in the order of reading.
+class PixelSums {
+ public:
+  PixelSums(const Style& style, int size) : style_(style), axis_(fine_axis(size)) {
+    for (int s = 0; s < kFine * kFine; ++s) {
+      ground_ = sum_of(ground_, style.ground);
+      other_ = sum_of(other_, style.other);
+    }
+  }
+  // Where no object is near.
+  Rgb empty(int px, int py) const {
+    if (style_.pattern != Style::Pattern::checker) {
+      const Rgb value = background(style_, axis_, axis_.middle(px), axis_.middle(py));  // one look is enough
+      return {value.r * kFine * kFine, value.g * kFine * kFine, value.b * kFine * kFine};
+    }
+    const auto first_x = static_cast<size_t>(px * kFine), first_y = static_cast<size_t>(py * kFine);
+    const int column = axis_.field[first_x], line = axis_.field[first_y];
+    const bool one_field =
+        axis_.field[first_x + kFine - 1] == column && axis_.field[first_y + kFine - 1] == line;  // they only grow
+    if (one_field) return (column + line) % 2 ? other_ : ground_;
+    return with({}, px, py);
+  }
+  Rgb with(const std::vector<const Placed*>& near, int px, int py) const {
+    Rgb sum{0, 0, 0};
+    for (int s = 0; s < kFine * kFine; ++s) {
+      const int column = px * kFine + s % kFine, line = py * kFine + s / kFine;
+      const double x = axis_.place[static_cast<size_t>(column)], y = axis_.place[static_cast<size_t>(line)];
+      Rgb value = background(style_, axis_, column, line);
+      for (const auto* o : near) {
+        const double u = (x - o->x) / o->radius, v = (y - o->y) / o->radius;
+        if (std::abs(u) < o->wide && std::abs(v) < 1 && inside(o->object, u, v))
+          value = paint(o->object, style_, {o->color, value}, u, v);
+      }
+      sum = sum_of(sum, value);
+    }
+    return sum;
+  }
+
+ private:
+  const Style& style_;
+  FineAxis axis_;
+  Rgb ground_{0, 0, 0}, other_{0, 0, 0};
+};
+
+std::vector<Placed> placed_objects(const Scene& scene, const Style& style, int size, Random& random) {
+  std::vector<Placed> out;
+  for (const auto& o : scene.objects) {
+    Rgb color = mix(kPalette[static_cast<int>(o.color)], {0.75, 0.75, 0.75}, style.wash);
+    for (double* channel : {&color.r, &color.g, &color.b})
+      *channel = std::clamp(*channel + (random.uniform() - 0.5) * 2 * style.jitter, 0.0, 1.0);
+    out.push_back(
+        {o, color, center_x(o), center_y(o), radius_of(o), half_width(o), radius_of(o) * half_width(o) * size + 1});
+  }
+  return out;
+}
+
 }  // namespace
 
 const char* name_of(Domain domain) {
@@ -251,41 +342,21 @@ Box box_of(const Object& o) {
 }
 
 Image render(const Scene& scene, Domain domain, int size) {
-  constexpr int kFine = 3;  // samples a pixel and axis
   Random random({content_hash(scene), static_cast<uint64_t>(domain), static_cast<uint64_t>(size)});
   const Style style = domain == Domain::varied ? random_style(random) : style_of(domain);
-  std::vector<Rgb> colors;
-  for (const auto& o : scene.objects) {
-    Rgb color = mix(kPalette[static_cast<int>(o.color)], {0.75, 0.75, 0.75}, style.wash);
-    for (double* channel : {&color.r, &color.g, &color.b})
-      *channel = std::clamp(*channel + (random.uniform() - 0.5) * 2 * style.jitter, 0.0, 1.0);
-    colors.push_back(color);
-  }
+  const auto objects = placed_objects(scene, style, size, random);
+  const PixelSums sums(style, size);
   Image image{size, std::vector<uint8_t>(static_cast<size_t>(size) * size * 3)};
-  std::vector<size_t> near;  // objects whose box touches the pixel; most pixels have none
-  for (int py = 0; py < size; ++py)
+  std::vector<const Placed*> of_line, near;  // objects whose box touches the line, the pixel; most pixels have none
+  for (int py = 0; py < size; ++py) {
+    of_line.clear();
+    for (const auto& o : objects)
+      if (std::abs(py + 0.5 - o.y * size) <= o.reach) of_line.push_back(&o);
     for (int px = 0; px < size; ++px) {
       near.clear();
-      for (size_t i = 0; i < scene.objects.size(); ++i)
-        if (touches(scene.objects[i], px, py, size)) near.push_back(i);
-      Rgb sum{0, 0, 0};
-      const bool even = near.empty() && style.pattern != Style::Pattern::checker;  // one look is enough
-      if (even) {
-        const Rgb value = background(style, (px + 0.5) / size, (py + 0.5) / size);
-        sum = {value.r * kFine * kFine, value.g * kFine * kFine, value.b * kFine * kFine};
-      }
-      for (int s = 0; s < (even ? 0 : kFine * kFine); ++s) {
-        const int column = s % kFine, line = s / kFine;
-        const double x = (px + (column + 0.5) / kFine) / size, y = (py + (line + 0.5) / kFine) / size;
-        Rgb value = background(style, x, y);
-        for (const size_t i : near) {
-          const auto& o = scene.objects[i];
-          const double u = (x - center_x(o)) / radius_of(o), v = (y - center_y(o)) / radius_of(o);
-          if (std::abs(u) < half_width(o) && std::abs(v) < 1 && inside(o, u, v))
-            value = paint(o, style, {colors[i], value}, u, v);
-        }
-        sum = {sum.r + value.r, sum.g + value.g, sum.b + value.b};
-      }
+      for (const auto* o : of_line)
+        if (std::abs(px + 0.5 - o->x * size) <= o->reach) near.push_back(o);
+      const Rgb sum = near.empty() ? sums.empty(px, py) : sums.with(near, px, py);
       const double noise = style.noise > 0 ? (random.uniform() + random.uniform() - 1) * 2 * style.noise : 0;
       const double channels[3] = {sum.r, sum.g, sum.b};
       for (int c = 0; c < 3; ++c) {
@@ -293,6 +364,7 @@ Image render(const Scene& scene, Domain domain, int size) {
         image.pixels[(static_cast<size_t>(py) * size + px) * 3 + c] = static_cast<uint8_t>(level * 255 + 0.5);
       }
     }
+  }
   return image;
 }
 
