@@ -146,7 +146,7 @@ bool Trials::diverged(const Trial& trial) const {
 bool Trials::settle(const std::vector<Trial>& trials) const {
   std::vector<Trial> todo;
   for (const auto& trial : trials)
-    if (!result(trial) && !diverged(trial)) todo.push_back(trial);
+    if (!settled(trial)) todo.push_back(trial);
   if (arguments_.list_only)
     for (const auto& trial : todo) std::cout << line(trial) << "\n";
   else if (!todo.empty())

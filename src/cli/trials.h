@@ -42,6 +42,7 @@ class Trials {
   // The run where it is complete. One that was made with other options is an error.
   std::optional<Run> result(const Trial& trial) const;
   bool diverged(const Trial& trial) const;  // it ended because its loss was no number
+  bool settled(const Trial& trial) const { return result(trial) || diverged(trial); }
 
   // All are complete afterwards, or have diverged, which makes a bad point and is no failure: what is missing is run,
   // `jobs` at a time. False with `list_only` where something is missing: its lines are printed, nothing is run.

@@ -98,11 +98,9 @@ class ProtocolRun {
 
   // The steps, each over all rows; false where --list-only has printed what is missing.
   bool run() {
-    std::vector<Trial> list;
     if (!transferred_.empty()) return test(transferred_choice(protocol_, transferred_));
-    for (const auto& row : protocol_.rows)
-      for (const auto& point : row.points()) list.push_back(trial(row, point, protocol_.tuning_seeds[0], "tune"));
-    if (!trials_.settle(list)) return false;
+    if (!trials_.settle(runnable()) || !trials_.settle(runnable())) return false;
+    auto list = runnable();
     for (const auto& row : protocol_.rows)
       for (const size_t i : finalists_of(protocol_, row, scores(row)))
         for (const int64_t seed : protocol_.tuning_seeds) list.push_back(trial(row, row.points()[i], seed, "tune"));
@@ -116,6 +114,21 @@ class ProtocolRun {
   json result() const;
 
  private:
+  // Runs of the search with the first seed that can be made now: those that follow from a row's scores once it has
+  // them.
+  std::vector<Trial> runnable() const {
+    std::vector<Trial> out;
+    for (const auto& row : protocol_.rows) {
+      const auto points = row.points();
+      const auto of = [&](size_t point) { return trial(row, points[point], protocol_.tuning_seeds[0], "tune"); };
+      auto list = first_points(protocol_, row);
+      const bool scored =
+          std::all_of(list.begin(), list.end(), [&](size_t point) { return trials_.settled(of(point)); });
+      if (scored) list = searched_points(protocol_, row, scores(row));
+      for (const size_t point : list) out.push_back(of(point));
+    }
+    return out;
+  }
   // What was chosen, with the other seeds.
   bool test(std::vector<RowOutcome> outcomes) {
     outcomes_ = std::move(outcomes);
@@ -164,7 +177,7 @@ class ProtocolRun {
     const auto finalists = finalists_of(protocol_, row, scores(row));
     const auto points = row.points();
     planned = 0;
-    for (size_t i = 0; i < points.size(); ++i)
+    for (const size_t i : searched_points(protocol_, row, scores(row)))
       for (const int64_t seed : protocol_.tuning_seeds) {
         const bool further = std::count(finalists.begin(), finalists.end(), i) > 0;
         if (seed != protocol_.tuning_seeds[0] && !further) continue;
@@ -247,7 +260,7 @@ void ProtocolRun::write_chosen() const {
                                              join(row.rates, " "),
                                              row.strength,
                                              join(row.values, " "),
-                                             cat(row.points().size()),
+                                             cat(protocol_.budget(row)),
                                              cat(o.tune_runs),
                                              cat(o.diverged),
                                              csv_value(std::round(o.tune_seconds)),

@@ -64,6 +64,12 @@ std::vector<Contrast> contrast_list(const Assignment& a) {
   return out;
 }
 
+SearchForm search_form(const Assignment& a) {
+  for (const auto form : {SearchForm::grid, SearchForm::line})
+    if (a.value == enum_name(form)) return form;
+  fail(a.origin, ": search: '", printable(a.value), "' is no form of a search; use grid or line");
+}
+
 ProtocolRow& row_named(Protocol& protocol, const std::string& label) {
   for (auto& row : protocol.rows)
     if (row.label == label) return row;
@@ -102,8 +108,7 @@ void check_rows(const Protocol& protocol) {
     check(!row.rates.empty(), place, " has no rates");
     check(!row.strength.empty() && !row.values.empty(), place,
           " has no strength with values; where the method has none, write strength: num_train_epochs");
-    const size_t own = row.rates.size() * row.values.size(),
-                 first = protocol.rows[0].rates.size() * protocol.rows[0].values.size();
+    const size_t own = protocol.budget(row), first = protocol.budget(protocol.rows[0]);
     check(own == first, place, " searches ", own, " points but '", protocol.rows[0].label, "' ", first,
           "; every row must have the same budget");
   }
@@ -143,6 +148,11 @@ std::vector<GridPoint> ProtocolRow::points() const {
   return out;
 }
 
+size_t Protocol::budget(const ProtocolRow& row) const {
+  const size_t rates = row.rates.size(), values = row.values.size();
+  return search == SearchForm::grid ? rates * values : rates + values - 1;
+}
+
 const ProtocolRow* Protocol::row(const std::string& label) const {
   const auto wanted = label.substr(0, label.find(':'));
   for (const auto& row : rows)
@@ -162,11 +172,13 @@ Protocol parse_protocol(const std::string& text, const std::string& path) {
       out.test_seeds = seed_list(a);
     else if (a.key == "finalists")
       check(parse_int(a.value, out.finalists) && out.finalists > 0, a.origin, ": finalists is not a number from 1 on");
+    else if (a.key == "search")
+      out.search = search_form(a);
     else if (a.key == "contrasts")
       out.contrasts = contrast_list(a);
     else
       fail(a.origin, ": '", printable(a.key), "' is no key of a protocol",
-           did_you_mean(a.key, {"rows", "tuning_seeds", "test_seeds", "finalists", "contrasts"}));
+           did_you_mean(a.key, {"rows", "tuning_seeds", "test_seeds", "finalists", "search", "contrasts"}));
   }
   check_rows(out);
   check_seeds(out);
@@ -174,10 +186,41 @@ Protocol parse_protocol(const std::string& text, const std::string& path) {
   return out;
 }
 
+namespace {
+
+// The best of the given points by the first tuning seed, best first.
+std::vector<size_t> best_of(const std::vector<size_t>& points, size_t count, const Protocol& protocol,
+                            const PointScore& score) {
+  std::vector<ScoredPoint> scored(points.size());
+  for (size_t i = 0; i < points.size(); ++i) scored[i].scores = {score(points[i], protocol.tuning_seeds[0])};
+  std::vector<size_t> out;
+  for (const size_t i : best_points(scored, count)) out.push_back(points[i]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<size_t> first_points(const Protocol& protocol, const ProtocolRow& row) {
+  std::vector<size_t> out;
+  const bool line = protocol.search == SearchForm::line;
+  for (size_t rate = 0; rate < row.rates.size(); ++rate)
+    for (size_t value = 0; value < row.values.size(); ++value)
+      if (!line || value == row.values.size() / 2) out.push_back(row.point_at(rate, value));
+  return out;
+}
+
+std::vector<size_t> searched_points(const Protocol& protocol, const ProtocolRow& row, const PointScore& score) {
+  auto out = first_points(protocol, row);
+  if (protocol.search == SearchForm::grid) return out;
+  const auto best = best_of(out, 1, protocol, score);
+  if (best.empty()) return out;  // every rate diverged
+  for (size_t value = 0; value < row.values.size(); ++value)
+    if (value != row.values.size() / 2) out.push_back(row.point_at(best[0] / row.values.size(), value));
+  return out;
+}
+
 std::vector<size_t> finalists_of(const Protocol& protocol, const ProtocolRow& row, const PointScore& score) {
-  std::vector<ScoredPoint> points(row.points().size());
-  for (size_t i = 0; i < points.size(); ++i) points[i].scores = {score(i, protocol.tuning_seeds[0])};
-  return best_points(points, static_cast<size_t>(protocol.finalists));
+  return best_of(searched_points(protocol, row, score), static_cast<size_t>(protocol.finalists), protocol, score);
 }
 
 ChosenPoint chosen_of(const Protocol& protocol, const ProtocolRow& row, const PointScore& score) {

@@ -168,6 +168,30 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
 }
 
+// A row whose rates are done goes on to its strengths, whatever the other rows lack.
+TEST_F(Plans, ALineListsStrengthsOnceARowsRatesAreDone) {
+  write_text(folder / "p.yaml", std::string("search: line\n") + kSmallProtocol);
+  const std::vector<std::string> listed = {"tune",   folder / "c.yaml", "--protocol", folder / "p.yaml",
+                                           "--json", "--list-only"};
+  const auto first = run_program(listed).out;
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 4) << first;
+  EXPECT_CONTAINS(first, "/tune/held/learning_rate=0.001,ewc.lambda=100/seed-101");
+  EXPECT_EQ(first.find("ewc.lambda=10/"), std::string::npos);
+  for (const double rate : {0.001, 0.002}) fabricate("tune", "held", point(rate, "ewc.lambda", 100), 101, 1000 * rate);
+  fabricate("tune", "held", point(0.001, "ewc.lambda", 10), 101, 90);  // not on the line: never looked at
+  const auto second = run_program(listed).out;
+  EXPECT_EQ(std::count(second.begin(), second.end(), '\n'), 3) << second;  // two rates of vanilla
+  EXPECT_CONTAINS(second, "/tune/held/learning_rate=0.002,ewc.lambda=10/seed-101");
+  fabricate("tune", "held", point(0.002, "ewc.lambda", 10), 101, 1);
+  for (const double rate : {0.001, 0.002})
+    fabricate("tune", "vanilla", point(rate, "num_train_epochs", 2), 101, 30 - 1000 * rate);
+  fabricate("tune", "vanilla", point(0.001, "num_train_epochs", 1), 101, 40);
+  const auto third = run_program(listed).out;  // the finalists with the other tuning seed
+  EXPECT_EQ(std::count(third.begin(), third.end(), '\n'), 2) << third;
+  EXPECT_CONTAINS(third, "/tune/held/learning_rate=0.002,ewc.lambda=100/seed-102");
+  EXPECT_CONTAINS(third, "/tune/vanilla/learning_rate=0.001,num_train_epochs=1/seed-102");
+}
+
 // One run is missing, as after a kill; it is run, the others are left alone.
 TEST_F(Plans, AMissingRunIsRunAndAnotherConfigurationRefused) {
   write_text(folder / "p.yaml", kSmallProtocol);

@@ -91,6 +91,34 @@ TEST(Protocol, ChoosesByTheMeanOfFinalists) {
   EXPECT_EQ(asked.count({0, 102}), 0u);  // only finalists are given more seeds
 }
 
+// Three rates at the middle strength, then the two others at the best rate. Of the grid's points
+//   0 1 2 / 3 4 5 / 6 7 8
+// that is 1, 4, 7, and here 3 and 5. Point 8 would be the best of all, but no line leads there.
+TEST(Protocol, ALineGoesThroughTheMiddleAndTurnsAtTheBestRate) {
+  std::string text = kProtocol;
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"finalists: 2", "finalists: 2\nsearch: line"},
+                                                        {"[0.001, 0.002]", "[0.001, 0.002, 0.005]"},
+                                                        {"values: [1, 2]", "values: [1, 2, 4]"},
+                                                        {"values: [1, 3]", "values: [1, 3, 10, 30]"}})
+    text.replace(text.find(from), from.size(), to);
+  const auto protocol = parse_protocol(text, "p.yaml");
+  const auto& row = protocol.rows[0];
+  const std::vector<double> scores = {1, 20, 3, 45, 30, 40, 7, 10, 99};
+  const PointScore score = [&](size_t point, int64_t) { return scores[point]; };
+  EXPECT_EQ(protocol.budget(row), 5u);
+  EXPECT_EQ(first_points(protocol, row), (std::vector<size_t>{1, 4, 7}));
+  EXPECT_EQ(searched_points(protocol, row, score), (std::vector<size_t>{1, 4, 7, 3, 5}));
+  EXPECT_EQ(finalists_of(protocol, row, score), (std::vector<size_t>{3, 5}));
+  EXPECT_EQ(chosen_of(protocol, row, score).point, 3u);
+  const auto none = [](size_t, int64_t) { return NAN; };
+  EXPECT_EQ(searched_points(protocol, row, none), (std::vector<size_t>{1, 4, 7}));
+  EXPECT_FALSE(chosen_of(protocol, row, none).found);
+  // Two rates and four values are as many runs as three of each.
+  EXPECT_EQ(first_points(protocol, protocol.rows[1]), (std::vector<size_t>{2, 6}));
+  EXPECT_CONTAINS(refusal(text, "search: line", "search: lines"), "use grid or line");
+}
+
 TEST(Protocol, DivergedPointsAreNeverChosen) {
   const auto protocol = parse_protocol(kProtocol, "p.yaml");
   const auto diverging = [](size_t point, int64_t seed) { return point == 1 || seed == 103 ? NAN : 10.0 + point; };
