@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
+#include "backbones/clip_encoder.h"
 #include "backbones/model_folder.h"
 #include "base/assets.h"
 #include "base/atomic_file.h"
@@ -198,11 +200,29 @@ void check_parser(Examined& e) {
   });
 }
 
+void check_encoders(Examined& e) {
+  std::set<std::string> folders;
+  for (const auto& composition : e.config->run.method)
+    for (const auto& method : make_methods(composition, e.config->method_assignments))
+      for (const auto& folder : method->encoder_folders()) folders.insert(folder);
+  for (const auto& folder : folders) {
+    if (e.arguments.assume && !path_exists(folder)) {
+      e.table.add("encoder", Verdict::assumed, cat(folder, " is not there: as large as CLIP ViT-L/14 at 336 pixels"));
+      continue;
+    }
+    e.table.attempt("encoder", [&] {
+      const ClipEncoder encoder(folder);
+      return cat("CLIP, vectors of ", encoder.picture_width(), " numbers, ",
+                 human_bytes(clip_sizes(folder).weight_bytes), " in float32");
+    });
+  }
+}
+
 namespace {
 
 using Check = void (*)(Examined&);
-constexpr Check kChecks[] = {check_device,    check_model, check_parser,  check_stream,
-                             check_published, check_tasks, check_estimate};
+constexpr Check kChecks[] = {check_device, check_model,     check_parser, check_encoders,
+                             check_stream, check_published, check_tasks,  check_estimate};
 
 // Files that name both methods and a stream are settings of their own, such as configs/paper/*.yaml; the others, which
 // add to a setting or change it, go with each of them.

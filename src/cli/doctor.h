@@ -74,6 +74,7 @@ void check_configuration(Examined& e);
 void check_device(Examined& e);
 void check_model(Examined& e);
 void check_parser(Examined& e);
+void check_encoders(Examined& e);   // models that methods read beside the backbone
 void check_stream(Examined& e);     // doctor_data.cpp
 void check_published(Examined& e);  // counts of a prepared folder
 void check_tasks(Examined& e);      // rows, ids, pictures, answers, lengths

@@ -69,6 +69,8 @@ void run(const GenerateArguments& a, const Common& common) {
   SampleBatch batch;
   batch.input = to_device(batch_of(*model, a), device);
   batch.info = {{"the prompt", a.prompt, "", "", {}}};
+  batch.pictures.key = [](int64_t) { return "the last picture"; };
+  batch.pictures.read = [&a](int64_t) { return a.images.empty() ? Image8() : read_image(a.images.back()); };
   const auto routed = slots ? slots->pass_for(batch) : RoutedPass{};
   if (!routed.choices.empty() && (a.raw || !a.prompt_ids.empty()))
     log_warn("the adapter is chosen by the question, and here the whole prompt is taken for it; give it with --prompt");

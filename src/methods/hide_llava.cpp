@@ -1,13 +1,14 @@
 // HiDe-LLaVA (Guo et al. 2025): an adapter a stage, trained alone. When answering, all layers but the last add the
 // stages' factors up, (sum B)(sum A), cross terms with them; the last layer weighs the stages by how near a sample's
 // picture and question are to the means of their data: softmax of the mean of both cosines over a temperature. The keys
-// here are the backbone's own embeddings with adapters off.
+// are those of a CLIP model, its text before the projection as released; without one the backbone's own embeddings with
+// adapters off.
 #include <algorithm>
 
 #include "base/error.h"
 #include "data/long_pass.h"
 #include "methods/method.h"
-#include "methods/terms/frozen_embeddings.h"
+#include "methods/terms/external_encoder.h"
 #include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 
@@ -27,8 +28,11 @@ class HideLlava final : public Method {
     visitor("temperature", temperature_, 1e-4, 1e3, "of the softmax over the stages' similarities");
     visitor("fusion", fusion_, "below the last layer: sums of factors, as released, or the sum of the products");
     visitor("sites", sites_, kAdaptedSitesHelp);
+    encoder_.visit(visitor);
   }
   std::vector<Assignment> native() const override { return llava_recipe(8, 16); }
+  void prepare(Backbone& model, const Options&) override { encoder_.prepare(model); }
+  std::vector<std::string> encoder_folders() const override { return encoder_.folders(); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {
@@ -58,7 +62,7 @@ class HideLlava final : public Method {
     std::vector<torch::Tensor> sums;
     const int64_t count = stage.data.size();
     each_block({cat("anchors of ", stage.data.name), count, kBlock}, stage.team, [&](Part rows, Part) {
-      const auto [image, text] = frozen_embeddings(stage.model, stage.data.rows(range(rows.begin, rows.end)));
+      const auto [image, text] = encoder_.of(stage.model, stage.data.rows(range(rows.begin, rows.end)));
       sums.push_back(at::cat({image, text}, 1).to(at::kDouble).sum(0, true));
     });
     // Block by block, so that the sum does not depend on who took which.
@@ -76,17 +80,22 @@ class HideLlava final : public Method {
         context.given[context.bank.number(stage_slot(k))] = torch::full({1}, k == context.stage ? 1.0 : 0.0);
       return;
     }
-    const auto [image, text] = frozen_embeddings(context.model, context.batch);
-    const auto anchors = anchors_.to(image.device()).chunk(2, 1);
+    const auto [image, text] = encoder_.of(context.model, context.batch);
+    const auto anchors = anchors_.to(image.device()).split_with_sizes({image.size(1), text.size(1)}, 1);
     const auto nearness = (cosines(image, anchors[0]) + cosines(text, anchors[1])) / 2;
     const auto weights = (nearness / temperature_).softmax(1);  // [B, stages]
     for (int64_t k = 0; k < weights.size(1); ++k)
       context.given[context.bank.number(stage_slot(static_cast<int>(k) + 1))] = weights.narrow(1, k, 1);
   }
 
-  void state(StateVisitor& visitor) override { visitor.tensor("anchors", StateKind::statistics, anchors_); }
+  void state(StateVisitor& visitor) override {
+    visitor.tensor("anchors", StateKind::statistics, anchors_);
+    encoder_.state(visitor);
+  }
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
-    return {{"anchors", StateKind::statistics, {sizes.stages, 2 * sizes.widest_site}}};
+    std::vector<StateShape> out = {{"anchors", StateKind::statistics, {sizes.stages, 2 * encoder_.widest(sizes)}}};
+    encoder_.add_kept(out);
+    return out;
   }
 
   MethodCosts costs(const CostContext& run) const override {
@@ -94,6 +103,7 @@ class HideLlava final : public Method {
     const double earlier = static_cast<double>(run.task_samples.size()) - 1;
     out.device_bytes = out.checkpoint_bytes = 4 * run.parameters * std::max(0.0, earlier);
     out.forward_samples = run.samples();
+    encoder_.add_costs(run, out);
     return out;
   }
 
@@ -103,6 +113,7 @@ class HideLlava final : public Method {
   double temperature_ = 0.1;
   LayerFusion fusion_ = LayerFusion::factors;
   AdaptedSites sites_ = AdaptedSites::run;
+  ExternalEncoder encoder_{ClipTextForm::pooled};
   torch::Tensor anchors_;  // [stages, image and text widths]
 };
 

@@ -156,6 +156,8 @@ class Method {
   virtual void visit(OptionVisitor&) {}
   // The settings of its authors' code, of the run's options and its own: "preset: native" takes those that nobody set.
   virtual std::vector<Assignment> native() const { return {}; }
+  // Folders of frozen models that it reads beside the backbone; their content is part of what a run is.
+  virtual std::vector<std::string> encoder_folders() const { return {}; }
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }

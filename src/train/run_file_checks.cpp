@@ -130,7 +130,7 @@ void RunChecks::fingerprint(const json& stored, const std::string& where) {
   match(stored, json_shape(R"({
     "format": "number", "method": "text", "seed": "number", "order": "number", "config": "anything",
     "content": {"data": "anything", "pictures": "text", "model": "hash", "parser": "text", "taxonomy": "text",
-                "lexicon": "text"}, "hash": "hash"})"),
+                "lexicon": "text", "encoders": "hash"}, "hash": "hash"})"),
         where);
   const JsonFields fields(stored, where);
   fields.object("content");

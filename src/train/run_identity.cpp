@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
@@ -97,6 +98,17 @@ json run_content(const RunOptions& run, const Options& options, const Stream& st
           {"lexicon", lexicon.empty() ? "built in" : hash_of_list(hashes.of(lexicon, "WordNet"))}};
 }
 
+json with_encoders(json content, const RunConfig& config, const std::string& composition, ContentHashes& hashes) {
+  std::vector<std::string> parts;
+  for (const auto& method : make_methods(composition, config.method_assignments))
+    for (const auto& folder : method->encoder_folders()) {
+      check_model_path(folder);
+      parts.push_back(model_hash(folder, hashes));
+    }
+  if (!parts.empty()) content["encoders"] = hash_of_list(parts);
+  return content;
+}
+
 json shared_fingerprint(const RunConfig& config, const json& content, const std::string& version) {
   return {
       {"format", kFingerprintFormat}, {"config", config.shared_manifest()}, {"content", content}, {"version", version}};
@@ -161,7 +173,8 @@ std::vector<std::string> check_same(const json& stored, const json& now, const s
                                                            {"model", "from another base model"},
                                                            {"parser", "with another skill parser"},
                                                            {"taxonomy", "with another taxonomy"},
-                                                           {"lexicon", "with another lexicon (WordNet)"}};
+                                                           {"lexicon", "with another lexicon (WordNet)"},
+                                                           {"encoders", "with another encoder"}};
   for (const auto& [key, what] : words)
     check(stored.at("content").value(key, json()) == now.at("content").value(key, json()), folder, ": holds runs ",
           what, " (the content has changed); put it back or choose another output_dir");

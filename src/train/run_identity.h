@@ -18,6 +18,10 @@ namespace asr {
 nlohmann::json run_content(const RunOptions& run, const Options& options, const Stream& stream,
                            const std::string& model, ContentHashes& hashes);
 
+// The same with "encoders", where methods of the composition read models beside the base.
+nlohmann::json with_encoders(nlohmann::json content, const RunConfig& config, const std::string& composition,
+                             ContentHashes& hashes);
+
 // What all runs of an output folder share, and what one of them is.
 nlohmann::json shared_fingerprint(const RunConfig& config, const nlohmann::json& content, const std::string& version);
 nlohmann::json run_fingerprint(const RunConfig& config, const RunKey& key, const nlohmann::json& content);

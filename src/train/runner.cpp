@@ -67,6 +67,8 @@ std::vector<std::string> check_output_folder(const RunRequest& request, const js
   check(run.has_value(), folder, ": is not empty and no run of ours; choose another output_dir");
   auto same_seed = fingerprint;
   same_seed["content"] = content_of(request.config.run, fingerprint.at("content"), run->value("seed", int64_t(0)));
+  const auto encoders = run->at("content").value("encoders", json());  // a matter of single runs
+  if (!encoders.is_null()) same_seed["content"]["encoders"] = encoders;
   const auto changed = check_same(*run, same_seed, folder, /*all_options=*/false);
   log_warn(cat(problem.empty() ? path + ": is missing" : problem, "; it is written again, from what its runs noted"));
   return changed;
@@ -117,7 +119,8 @@ class FolderLock {
 };
 
 // Everything that could speak against the runs is found before anything is written. Returns what lies in their folders.
-std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content) {
+std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content,
+                                   ContentHashes& hashes) {
   const auto& folder = request.config.run.output_dir;
   for (const auto& key : keys)
     check(request.resume || !path_exists(key.folder), key.folder,
@@ -126,7 +129,8 @@ std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey
   const auto changed = check_output_folder(request, fingerprint);
   std::vector<FoundRun> found;
   for (auto& key : keys) {
-    key.fingerprint = run_fingerprint(request.config, key, content_of(request.config.run, content, key.seed));
+    const auto own = content_of(request.config.run, content, key.seed);
+    key.fingerprint = run_fingerprint(request.config, key, with_encoders(own, request.config, key.composition, hashes));
     std::optional<FolderLock> lock;
     if (path_exists(key.folder)) lock.emplace(key.folder);
     found.push_back(examine_run(key.folder, key.fingerprint));
@@ -227,7 +231,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   if (team.leads()) {
     ContentHashes hashes(request.hash_cache.empty() ? config.run.output_dir + "/hashes.json" : request.hash_cache);
     const auto content = run_content(config.run, config.options, *stream, path, hashes);
-    found = begin_output(request, keys, content);
+    found = begin_output(request, keys, content, hashes);
     hashes.save();
     if (!config.run.data_cache.empty()) kept.emplace(config.run.data_cache, content, *model);
   }
