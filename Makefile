@@ -3,6 +3,7 @@
 #   make test       build, the torch-free tests under the sanitizers, then every test
 #   make test-asan  only those under the sanitizers
 #   make test-asan-torch  every test under the sanitizers (about 25 minutes on two cores)
+#   make test-browser  the report page in headless Chromium, which it installs
 #   make demo       build, then the whole method on the built-in world, with a report (two idle cores: 3 min after the build, DEMO_ARGS=--fast 1.5 min)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the first speed table of docs/performance.md
@@ -28,7 +29,7 @@ endif
 FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
-.PHONY: all help setup configure build test test-asan test-asan-torch demo fuzz bench format tidy clean
+.PHONY: all help setup configure build test test-asan test-asan-torch test-browser demo fuzz bench format tidy clean
 
 all: build
 
@@ -61,6 +62,12 @@ test-asan-torch: setup
 	@cmake --preset asan-torch --log-level=WARNING
 	@cmake --build --preset asan-torch
 	@ctest --preset asan-torch -j $(JOBS)
+
+test-browser:
+	@tools/setup.sh browser
+	@cmake --preset $(PRESET) $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset $(PRESET) --target test_browser
+	@ASR_BROWSER=1 ctest --preset $(PRESET) -L browser
 
 # Without the tests and benchmarks, which take as long to build.
 demo: configure

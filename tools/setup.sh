@@ -2,7 +2,7 @@
 # Installs what the build needs on Debian or Ubuntu; does nothing when all of it is there.
 # Elsewhere it says what to install. Called by the Makefile, so `make` alone sets everything up.
 # protobuf-compiler and clang-format are for tests alone: one reads event files with protoc, one looks at the format.
-# usage: tools/setup.sh [build|fuzz|ffmpeg]
+# usage: tools/setup.sh [build|fuzz|ffmpeg|browser]
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache lld pkg-config
@@ -13,7 +13,8 @@ case "${1:-build}" in
   build) ;;
   fuzz) packages+=(clang libclang-rt-14-dev) ;;
   ffmpeg) packages+=(libavformat-dev libavcodec-dev libavutil-dev libswscale-dev) ;;
-  *) echo "setup: unknown set '$1'; use build, fuzz or ffmpeg" >&2; exit 2 ;;
+  browser) packages+=(chromium) ;;
+  *) echo "setup: unknown set '$1'; use build, fuzz, ffmpeg or browser" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -1,6 +1,7 @@
 // asr compare: tables over finished runs, with intervals and paired differences against a baseline.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "report/protocol.h"
 #include "report/runs_csv.h"
 #include "report/tables.h"
+#include "report/terminal.h"
 
 namespace asr {
 namespace {
@@ -71,6 +73,12 @@ void print_paper_layout(const CompareArguments& arguments, const Comparison& com
     std::cout << paper_text(paper_grids(comparison, numbers, table), paper_notes(comparison, table), arguments.format);
 }
 
+// Colours are for people at a terminal who did not ask for none (https://no-color.org).
+bool draws_pictures(const CompareArguments& arguments) {
+  const char* none = std::getenv("NO_COLOR");
+  return arguments.format == "text" && isatty(STDOUT_FILENO) != 0 && (!none || *none == 0);
+}
+
 void compare(const CompareArguments& arguments, const Common& common) {
   CompareOptions options;
   options.against = arguments.against;
@@ -92,7 +100,8 @@ void compare(const CompareArguments& arguments, const Common& common) {
   if (common.json)
     print_json(comparison_json(comparison));
   else
-    std::cout << rendered(comparison, arguments.format);
+    std::cout << (draws_pictures(arguments) ? terminal_pictures(comparison) : "")
+              << rendered(comparison, arguments.format);
   // CSV has no room for them; the other formats end with these lines.
   if (!common.json && arguments.format == "csv")
     for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));

@@ -1,15 +1,21 @@
 // asr report: one HTML file over finished runs, with tables and figures.
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
+#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/folders.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "cli/version.h"
 #include "report/figure_files.h"
+#include "report/progress_page.h"
 
 namespace asr {
 namespace {
@@ -17,6 +23,8 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string output, figures, against;
+  bool watch = false;
+  int seconds = 10;
 };
 
 size_t write_figures(const std::string& folder, const Comparison& comparison) {
@@ -26,13 +34,33 @@ size_t write_figures(const std::string& folder, const Comparison& comparison) {
   return files.size();
 }
 
+// Writes the page anew until every run is complete; only files are read, so the training need not be on this machine.
+void watch(const ReportArguments& arguments) {
+  check(!arguments.output.empty() || arguments.runs.size() == 1, "--watch with several folders: say where the report ",
+        "goes with -o FILE.html");
+  const std::string path = arguments.output.empty() ? arguments.runs[0] + "/report.html" : arguments.output;
+  const HearSignals signals("stops watching; the runs go on");
+  std::cout << "watching, every " << arguments.seconds << " s -> " << path << "\n" << std::flush;
+  for (;;) {
+    write_file_atomically(path, watched_page(arguments.runs, version_text(), arguments.seconds));
+    const auto runs = read_progress(arguments.runs);
+    if (!runs.empty() && std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.complete; })) return;
+    for (int tenth = 0; tenth < 10 * arguments.seconds; ++tenth) {
+      if (interrupted() != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
 void report(const ReportArguments& arguments, const Common& common) {
-  const auto set = load_runs(arguments.runs);
+  if (arguments.watch) watch(arguments);
+  const auto set = load_runs(arguments.runs, Damaged::is_skipped);
   check(!arguments.output.empty() || !set.out.empty(),
         "several folders, or a method folder, were named; say where the ", "report goes with -o FILE.html");
   const std::string path = arguments.output.empty() ? set.out + "/report.html" : arguments.output;
   CompareOptions options;
   options.against = arguments.against;
+  options.skip_mixed = true;
   const auto comparison = compare_runs(set, options);
   const size_t bytes = write_report(path, set, comparison);
   const size_t drawings = arguments.figures.empty() ? 0 : write_figures(arguments.figures, comparison);
@@ -64,6 +92,11 @@ void add_report_command(CLI::App& app, Common& common) {
       ->add_option("--figures", arguments->figures,
                    "folder for the page's drawings, each an SVG file, and for the numbers behind them as CSV")
       ->type_name("DIR");
+  command->add_flag("--watch", arguments->watch,
+                    "writes the page anew while the runs train, with their progress, and ends when they are complete");
+  command->add_option("--every", arguments->seconds, "seconds between two pages of --watch")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   command->add_option("--against", arguments->against, "label of the baseline (default: vanilla where present)")
       ->type_name("LABEL");
   command->callback([arguments, &common] { report(*arguments, common); });

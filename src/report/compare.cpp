@@ -32,6 +32,21 @@ void check_tasks(const std::vector<const Run*>& runs) {
   }
 }
 
+// Those that have the tasks, and in an order the sequence, of the first one; the others are named.
+std::vector<const Run*> alike(const std::vector<const Run*>& runs, std::vector<std::string>& skipped) {
+  std::vector<const Run*> out;
+  for (const Run* run : runs) {
+    out.push_back(run);
+    try {
+      check_tasks(out);
+    } catch (const Error& error) {
+      out.pop_back();
+      skipped.push_back(cat(run->folder, ": ", error.what()));
+    }
+  }
+  return out;
+}
+
 // Forgetting has no meaning where all tasks are learnt at once; a zero there would look like a perfect score.
 double score_shown(const Run& run, const std::string& metric) {
   const bool undefined = run.joint() && metric != "AP" && metric != "Last" && metric != "outside";
@@ -247,7 +262,8 @@ Comparison compare_runs(const RunSet& set, const CompareOptions& asked) {
   }
   check(options.against.empty() || std::count(labels.begin(), labels.end(), options.against) > 0, "--against ",
         printable(options.against), ": no complete run has this label", did_you_mean(options.against, labels));
-  for (const auto& [key, runs] : tables) out.tables.push_back(make_table(runs, options));
+  for (const auto& [key, runs] : tables)
+    out.tables.push_back(make_table(options.skip_mixed ? alike(runs, out.skipped) : runs, options));
   for (auto& means : novel_means(set.runs)) {
     std::vector<const Run*> runs;
     for (const auto& run : means.runs) {

@@ -16,6 +16,7 @@ namespace asr {
 struct CompareOptions {
   std::vector<std::string> metrics;    // empty: AP, AF, Avg, BWT, MFT; AP_novel and AF_novel where a run has them
   std::string against;                 // label of the baseline; empty: vanilla where present
+  bool skip_mixed = false;             // runs on other tasks than most are left out and named, instead of an error
   const Protocol* protocol = nullptr;  // its contrasts are tested and everything else is exploratory; null: none
 };
 

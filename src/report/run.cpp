@@ -233,7 +233,24 @@ GroupKey group_of(const Run& run) {
 
 // The same label, seed and order in two OUT folders are two configurations: they keep their own rows, told apart by
 // the folder. Within one folder they can only be a copy, which would count a run twice.
-void tell_apart(RunSet& set) {
+void tell_apart(RunSet& set, Damaged damaged) {
+  std::set<Identity> met;
+  const auto copied = [&](const Run& run) {
+    if (met.insert(Identity{group_of(run), run.seed, run.order}).second) return false;
+    const auto same = [&](const Run& other) {
+      return other.root == run.root && &other != &run && group_of(other) == group_of(run) && other.seed == run.seed &&
+             other.order == run.order;
+    };
+    const bool twice = std::any_of(set.runs.begin(), set.runs.end(), same);
+    if (twice) set.skipped.push_back(cat(run.folder, ": another folder beside it is ", run.name(), " too"));
+    return twice;
+  };
+  if (damaged == Damaged::is_skipped) {
+    std::vector<Run> kept;
+    for (const auto& run : set.runs)
+      if (!copied(run)) kept.push_back(run);
+    set.runs = std::move(kept);
+  }
   std::map<Identity, const Run*> seen;
   std::set<GroupKey> shared;
   for (const auto& run : set.runs) {
@@ -305,7 +322,33 @@ fs::path normal_path(const std::string& given) {
 
 }  // namespace
 
-RunSet load_runs(const std::vector<std::string>& paths) {
+namespace {
+
+std::vector<fs::path> folders_in(const fs::path& path) {
+  if (!fs::is_directory(path)) return {};
+  if (is_run_folder(path)) return {path};
+  return sorted_run_folders(path);
+}
+
+void load_or_skip(const fs::path& folder, const fs::path& root, RunSet& set, Damaged damaged) {
+  if (damaged == Damaged::is_an_error) return load_run(folder, root, set);
+  try {
+    load_run(folder, root, set);
+  } catch (const Error& error) {
+    set.skipped.push_back(cat(folder.string(), ": cannot be read: ", error.what()));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> run_folders(const std::vector<std::string>& paths) {
+  std::set<std::string> out;
+  for (const auto& given : paths)
+    for (const auto& folder : folders_in(normal_path(given))) out.insert(folder.string());
+  return {out.begin(), out.end()};
+}
+
+RunSet load_runs(const std::vector<std::string>& paths, Damaged damaged) {
   RunSet set;
   std::set<fs::path> seen;
   bool only_out = paths.size() == 1;
@@ -317,18 +360,17 @@ RunSet load_runs(const std::vector<std::string>& paths) {
       for (auto& run : read_runs_csv(path.string(), set.notes)) set.runs.push_back(std::move(run));
       continue;
     }
-    std::vector<fs::path> folders = {path};
     const bool method = is_run_folder(path);
-    if (!method) folders = sorted_run_folders(path);
+    const auto folders = folders_in(path);
     check(!folders.empty(), given, ": holds no runs; expected folders with a metrics.json, as asr run writes them");
     const fs::path above = path.has_parent_path() ? path.parent_path() : fs::path(".");
     for (const auto& folder : folders)
-      if (seen.insert(fs::canonical(folder)).second) load_run(folder, method ? above : path, set);
+      if (seen.insert(fs::canonical(folder)).second) load_or_skip(folder, method ? above : path, set, damaged);
     only_out = only_out && !method;
     if (only_out) set.out = path.string();
   }
   check(!set.runs.empty(), "no run has finished a stage: ", join(set.skipped, "; "));
-  tell_apart(set);
+  tell_apart(set, damaged);
   note_unchecked(set);
   return set;
 }

@@ -71,6 +71,10 @@ struct RunSet {
 // Each path is an OUT folder, a method folder or a table of runs (runs_csv.h). Bad content is an error. An unfinished
 // run keeps its scores over the stages so far under a label that says how many there are; one without any stage is
 // skipped; no run at all is an error.
-RunSet load_runs(const std::vector<std::string>& paths);
+enum class Damaged { is_an_error, is_skipped };  // a run that cannot be read, or stands twice
+RunSet load_runs(const std::vector<std::string>& paths, Damaged damaged = Damaged::is_an_error);
+
+// The folders of runs in these paths, whether they can be read or not.
+std::vector<std::string> run_folders(const std::vector<std::string>& paths);
 
 }  // namespace asr

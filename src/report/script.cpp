@@ -44,7 +44,7 @@ std::string page_script() {
     if (!button) return;
     button.setAttribute('aria-pressed', button.getAttribute('aria-pressed') === 'false');
     const off = all('button[aria-pressed="false"]', bar).map(b => `[data-label="${b.dataset.toggle}"]`);
-    rule.textContent = off.length ? off.join(',') + '{display:none}' : '';
+    rule.textContent = off.length ? off.join(',') + '{display:none!important}' : '';
   });
 
   // Tasks and skills: a click on one lets the others fade, in every figure; Escape or a second click ends it.

@@ -41,6 +41,8 @@ h3 .data { font-size: .8125rem; font-weight: 400; color: var(--soft); margin-lef
 [data-topic] { cursor: pointer; } .chosen [data-topic]:not(.hit) { opacity: .15; }
 thead th[tabindex] { cursor: pointer; } th[aria-sort="ascending"]::after { content: " \25B4"; }
 th[aria-sort="descending"]::after { content: " \25BE"; }
+.progress { border: 1px solid var(--rule); padding: 0 .8rem .4rem; } .progress h2 { border: 0; margin: 0; font-size: 1.1rem; }
+progress { width: 12rem; max-width: 40vw; }
 section { scroll-margin-top: 3rem; }
 .remarks { background: var(--panel); border-left: 4px solid var(--s4); padding: .1rem 1rem; overflow-wrap: anywhere; }
 .missing { background: var(--panel); padding: .5rem .8rem; color: var(--soft); overflow-wrap: anywhere; }
