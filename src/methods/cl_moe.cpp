@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "methods/method.h"
+#include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -72,6 +73,12 @@ class ClMoe final : public Method {
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
 
+  std::vector<Assignment> native() const override {
+    auto out = llava_recipe(32, 64);
+    out.push_back({"per_device_train_batch_size", "32", ""});
+    return out;
+  }
+
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int) const override {
     const auto chosen = adapted_sites(sites, plain, sites_);
@@ -112,7 +119,7 @@ class ClMoe final : public Method {
       fresh_ = fresh_.defined() ? fresh_ + found : found;
     });
     Pass pass;
-    pass.slots = step.bank.bit(kTrainedSlot);
+    pass.slots = step.bank.training();
     run_routers(step.model, step.batch.input, pass, watch);
   }
 

@@ -1,13 +1,11 @@
 // Learning without Forgetting (Li and Hoiem 2016): on current data, T^2 KL(softmax(z_old / T) || softmax(z_new / T)),
 // the mean over what is learnt: answer tokens under teacher forcing, or samples of a closed head. The teacher is the
 // previous stage's adapter on the shared base, a slot of its own.
-#include "base/error.h"
 #include "methods/method.h"
+#include "methods/terms/teacher.h"
 
 namespace asr {
 namespace {
-
-constexpr const char* kTeacher = "lwf.teacher";
 
 class Lwf final : public Method {
  public:
@@ -23,13 +21,11 @@ class Lwf final : public Method {
   }
 
   void add_losses(StepContext& step) override {
-    if (!step.bank.has(kTeacher) || weight_ == 0) return;
+    if (!teacher_.there(step.bank) || weight_ == 0) return;
     torch::Tensor old;
     {
       at::NoGradGuard no_grad;
-      Pass pass;
-      pass.slots = step.bank.bit(kTeacher);
-      old = step.logits(pass, head_);
+      old = step.logits(teacher_.pass(step.bank), teacher_.head());
     }
     const auto p = (old / temperature_).softmax(-1);
     const auto log_p = (old / temperature_).log_softmax(-1);
@@ -38,33 +34,10 @@ class Lwf final : public Method {
                                 step.share.answers));
   }
 
-  // Asked before anything is trained: a slot a stage leaves no single adapter to be the teacher.
-  void begin_stage(StageContext& stage) override {
-    check(
-        stage.bank.has(kTrainedSlot),
-        "lwf copies the one adapter that is trained, and another method of this run has an adapter a stage; leave one "
-        "of the two out");
-    check(
-        !stage.bank.has(kProjectorSlot),
-        "lwf's teacher is an adapter alone, and this run trains the projector whole; set projector=adapter or frozen");
-  }
-
-  void after_stage(StageContext& stage) override {
-    stage.bank.copy(kTrainedSlot, kTeacher);
-    head_.clear();
-    for (const auto& [name, tensor] : stage.task.parameters()) head_.push_back(tensor.detach().clone());
-  }
-
-  void state(StateVisitor& visitor) override {
-    int64_t count = static_cast<int64_t>(head_.size());
-    visitor.number("count", StateKind::statistics, count);
-    head_.resize(static_cast<size_t>(count));
-    for (size_t i = 0; i < head_.size(); ++i) visitor.tensor(cat("head.", i), StateKind::teacher, head_[i]);
-  }
-
-  std::vector<StateShape> kept(const StateSizes&) const override {
-    return {{"count", StateKind::statistics, {1}}, {"head.*", StateKind::teacher, {kAnySize, kAnySize}}};
-  }
+  void begin_stage(StageContext& stage) override { teacher_.check_possible(stage.bank); }
+  void after_stage(StageContext& stage) override { teacher_.take(stage); }
+  void state(StateVisitor& visitor) override { teacher_.state(visitor); }
+  std::vector<StateShape> kept(const StateSizes&) const override { return PreviousAdapter::kept(); }
 
   MethodCosts costs(const CostContext& run) const override {
     MethodCosts out;
@@ -75,7 +48,7 @@ class Lwf final : public Method {
 
  private:
   double weight_ = 1, temperature_ = 2;
-  std::vector<torch::Tensor> head_;  // the task's parameters beside the teacher, where it has any
+  PreviousAdapter teacher_{"lwf"};
 };
 
 }  // namespace

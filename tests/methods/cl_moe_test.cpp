@@ -3,10 +3,9 @@
 // recomputed token by token.
 #include <cmath>
 
+#include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
 #include "tests/methods/method_case.h"
-#include "tests/support/small_tokenizer.h"
-#include "train/audit.h"
 
 namespace asr {
 namespace {
@@ -294,30 +293,8 @@ TEST(ClMoe, RefusesWhatCannotBe) {
                   "methods o-lora and cl-moe both lay out the adapters");
 }
 
-// Stages of one step each, on the kinds of model that the contract test does not run, and with the closed head.
 TEST(ClMoe, RunsOnEveryKindOfModelWithBothHeads) {
-  TemporaryFolder folder;
-  write_small_model(folder / "cross", "tiny_cross");
-  for (const std::string name : {"llava", "instructblip"}) {
-    std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/" + name, folder / name,
-                          std::filesystem::copy_options::recursive);
-    const auto config = nlohmann::json::parse(read_text(folder / name + "/config.json"));
-    if (!std::filesystem::exists(folder / name + "/tokenizer.json")) write_small_tokenizer(folder / name, config);
-  }
-  for (const std::string name : {"cross", "llava", "instructblip"}) {
-    auto list = small_run(folder / name, folder / ("out-" + name), "cl-moe");
-    const auto set = [&](const std::string& key, const std::string& value) { list.push_back({key, value, "test"}); };
-    set("stream.tasks", "2");
-    set("stream.train", "4");
-    set("stream.val", "2");
-    set("per_device_train_batch_size", "2");
-    set("gradient_accumulation_steps", "2");
-    set("attention.layers", "1");
-    set("attention.grid", "6");
-    set("head", name == "cross" ? "answers" : "generate");
-    const auto run = run_small(list)[0];
-    EXPECT_TRUE(audit_run(run, 4).passed()) << name;
-  }
+  expect_runs_on_every_kind("cl-moe");
 }
 
 }  // namespace

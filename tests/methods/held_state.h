@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "methods/method.h"
 
 namespace asr {
@@ -18,8 +20,17 @@ class OneItem final : public StateVisitor {
       found = value.defined() ? value.clone() : value;
     known = true;
   }
-  void text(const std::string&, StateKind, std::string&) override {}
+  void text(const std::string& name, StateKind, std::string& value) override {
+    if (name != wanted_) return;
+    if (put_words)
+      value = *put_words;
+    else
+      words = value;
+    known = true;
+  }
   torch::Tensor found, put;
+  std::string words;
+  std::optional<std::string> put_words;
   bool known = false;
 
  private:
@@ -38,6 +49,19 @@ inline void put_tensor(Method& method, const std::string& name, const torch::Ten
   item.put = value;
   method.state(item);
   EXPECT_TRUE(item.known) << name;
+}
+
+inline std::string held_text(Method& method, const std::string& name) {
+  OneItem item(name);
+  method.state(item);
+  EXPECT_TRUE(item.known) << name;
+  return item.words;
+}
+
+inline void put_text(Method& method, const std::string& name, const std::string& value) {
+  OneItem item(name);
+  item.put_words = value;
+  method.state(item);
 }
 
 }  // namespace asr
