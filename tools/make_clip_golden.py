@@ -201,7 +201,7 @@ def outputs(model, spec, folder, ids):
         for name, ours in (("text_embeds", tensors["out.text.projected"]),
                            ("image_embeds", tensors["out.pixels.projected"])):
             apart = (getattr(whole, name) - unit(ours)).abs().max().item()
-            assert apart < 1e-10, (name, apart)
+            assert apart < 1e-6, (name, apart)  # transformers takes some softmaxes in float32
     return {name: tensor.float().contiguous() for name, tensor in tensors.items()}
 
 
