@@ -266,6 +266,7 @@ std::shared_ptr<SampleSet> EncodedSamples::subset(const std::vector<int64_t>& in
   auto out = std::make_shared<EncodedSamples>(*model_, analyser_);
   out->take_rows(*this, index);
   out->pixels_ = pixels_.index_select(0, index_on(index, pixels_.device()));
+  if (features_.defined()) out->features_ = features_.index_select(0, index_on(index, features_.device()));
   out->texts_ = text_rows(texts_, index);
   if (file) out->file = [from = file, index](int64_t i) { return from(index[static_cast<size_t>(i)]); };
   return out;

@@ -163,7 +163,13 @@ void ReplayBuffer::open(const SampleSet& like) {
   };
   set_ = like.made_of(info_, picture);
   set_->name = "replay";
-  set_->posterior = posterior_;
+  const bool known = posterior_.defined() && like.posterior.defined();
+  set_->posterior = known ? posterior_.to(like.posterior.device()) : posterior_;
+}
+
+SampleSet& ReplayBuffer::samples() const {
+  check(set_ != nullptr, "the replay buffer was not opened");
+  return *set_;
 }
 
 std::vector<int64_t> ReplayBuffer::draw(int64_t wanted, uint64_t key) const {
@@ -174,8 +180,7 @@ std::vector<int64_t> ReplayBuffer::draw(int64_t wanted, uint64_t key) const {
 }
 
 SampleBatch ReplayBuffer::rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
-  check(set_ != nullptr, "the replay buffer was not opened");
-  return set_->training_rows(index, augment);
+  return samples().training_rows(index, augment);
 }
 
 void ReplayBuffer::state(StateVisitor& visitor) {

@@ -49,6 +49,7 @@ class ReplayBuffer {
 
   // Makes the samples readable by the model that `like` is for; needed after a change, and after loading.
   void open(const SampleSet& like);
+  SampleSet& samples() const;  // as they were opened
   // `wanted` different rows, or all where there are fewer, in the order of the draw.
   std::vector<int64_t> draw(int64_t wanted, uint64_t key) const;
   // With `augment`, pictures are changed as those of the stage's own rows.

@@ -9,6 +9,11 @@ torch::Tensor Task::loss_of(const Backbone& model, const SampleBatch& batch, con
   return loss(model.forward(batch.input, pass, want), batch, {});
 }
 
+torch::Tensor Task::targets(const SampleBatch& batch) const {
+  const auto labels = batch.input.labels.flatten();
+  return labels.index_select(0, labels.ge(0).nonzero().flatten());
+}
+
 torch::Tensor Task::logits_of(const Backbone& model, const SampleBatch& batch, const Pass& pass,
                               const std::vector<torch::Tensor>& parameters) const {
   Want want;

@@ -26,6 +26,8 @@ class Task {
   // [what is learnt, choices]; by the task's own parameters, or by these: an earlier copy of them.
   virtual torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters = {}) const = 0;
   virtual int64_t learnt(const SampleBatch& batch) const = 0;  // how many the loss is a mean of
+  // The right choice of each of them, in the order of the logits; unless a task says otherwise, the answer tokens.
+  virtual torch::Tensor targets(const SampleBatch& batch) const;
   virtual std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
                                            int64_t longest) const = 0;
   virtual NamedParameters parameters() const { return {}; }  // trained with the adapters

@@ -27,6 +27,10 @@ struct CostContext {
     for (const double count : task_samples) out += count;
     return out;
   }
+  // Of at most so many samples' pictures as image files: 640 x 480 is a JPEG of about 130 KB, a seventh of its pixels.
+  double kept_picture_bytes(int64_t most) const {
+    return std::min(static_cast<double>(most), samples()) * picture_bytes / 7;
+  }
   // Over all tasks, at most so many of each; 0: all.
   double samples_up_to(int64_t limit) const {
     double out = 0;

@@ -47,21 +47,12 @@ class Er final : public Method {
   }
   void state(StateVisitor& visitor) override { buffer_.state(visitor); }
 
-  std::vector<StateShape> kept(const StateSizes&) const override {
-    constexpr int64_t any = kAnySize;
-    return {{"pictures", StateKind::sample, {any}},
-            {"picture_ends", StateKind::sample, {any}},
-            {"posterior", StateKind::sample, {any, any}},
-            {"texts", StateKind::question, {any}},
-            {"stage", StateKind::statistics, {any}}};
-  }
+  std::vector<StateShape> kept(const StateSizes&) const override { return replay_shapes(); }
 
   MethodCosts costs(const CostContext& run) const override {
     MethodCosts out;
     if (keep_.keep == KeepPictures::files) return out;
-    constexpr double kEncoded = 1.0 / 7;  // of a decoded picture: 640 x 480 as a JPEG of about 130 KB
-    out.host_bytes = std::min(static_cast<double>(buffer_size_), run.samples()) * run.picture_bytes * kEncoded;
-    out.checkpoint_bytes = out.host_bytes;
+    out.host_bytes = out.checkpoint_bytes = run.kept_picture_bytes(buffer_size_);
     return out;
   }
 

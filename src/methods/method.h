@@ -72,6 +72,8 @@ struct PhasePlan {
   int stage = 1;
   int64_t samples = 0, batch = 0;
   std::function<int64_t(double epochs, int64_t samples)> steps;  // as the run's options count them
+  int stages = 1;                                                // of the run
+  double learning_rate = 0;                                      // the run's peak
 };
 
 // What a training pass takes of a stage's data, and the key under which its pictures are changed.
@@ -176,7 +178,11 @@ class Method {
   virtual void plan(const PhasePlan&, std::vector<Phase>& /*phases*/) const {}
   virtual void route(RouteContext&) {}
 
-  virtual void begin_stage(StageContext&) {}                // once a stage: may change adapters and what is kept
+  virtual void begin_stage(StageContext&) {}  // once a stage: may change adapters and what is kept
+  // The samples that the stage's steps take, where a method chooses them; for the same model, as many as it planned.
+  // They are then the data of every context until the stage ends, and after a resume they are asked for again. None:
+  // the stage's own.
+  virtual std::shared_ptr<SampleSet> training_set(StageContext&) { return nullptr; }
   virtual void before_stage(StageContext&) {}               // and every time training goes on, after a resume too
   virtual void begin_phase(StageContext&, const Phase&) {}  // once a phase, after its parameters were chosen
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.

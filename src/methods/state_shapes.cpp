@@ -16,4 +16,12 @@ std::vector<StateShape> memory_shapes(const StateSizes& sizes) {
           {"map", kind, {n, sizes.map}}};
 }
 
+std::vector<StateShape> replay_shapes() {
+  return {{"pictures", StateKind::sample, {kAnySize}},
+          {"picture_ends", StateKind::sample, {kAnySize}},
+          {"posterior", StateKind::sample, {kAnySize, kAnySize}},
+          {"texts", StateKind::question, {kAnySize}},
+          {"stage", StateKind::statistics, {kAnySize}}};
+}
+
 }  // namespace asr

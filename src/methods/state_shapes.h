@@ -34,5 +34,6 @@ struct StateShape {
 };
 
 std::vector<StateShape> memory_shapes(const StateSizes& sizes);  // of a prototype memory
+std::vector<StateShape> replay_shapes();                         // of a replay buffer
 
 }  // namespace asr

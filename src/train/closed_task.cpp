@@ -26,9 +26,9 @@ class ClosedTask final : public Task {
   void ask_for_logits(Want& want) const override { want.state = true; }
 
   torch::Tensor loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const override {
-    const auto targets = targets_of(batch);
-    if (!weights.defined()) return at::cross_entropy_loss(logits(output, {}), targets);
-    const auto each = at::cross_entropy_loss(logits(output, {}), targets, {}, at::Reduction::None);
+    const auto right = targets(batch);
+    if (!weights.defined()) return at::cross_entropy_loss(logits(output, {}), right);
+    const auto each = at::cross_entropy_loss(logits(output, {}), right, {}, at::Reduction::None);
     return (each * weights).mean();
   }
 
@@ -36,6 +36,16 @@ class ClosedTask final : public Task {
     return at::linear(output.state, parameters.empty() ? weight_ : parameters[0]);
   }
   int64_t learnt(const SampleBatch& batch) const override { return batch.input.size(); }
+  torch::Tensor targets(const SampleBatch& batch) const override {
+    std::vector<int64_t> out;
+    for (const auto& sample : batch.info) {
+      const auto place = index_.find(sample.answer);
+      check(place != index_.end(), "answer '", printable(sample.answer), "' is not among the ", answers_.size(),
+            " of the closed head; use head=generate");
+      out.push_back(place->second);
+    }
+    return torch::tensor(out, at::kLong).to(weight_.device());
+  }
 
   std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
                                    int64_t) const override {
@@ -52,17 +62,6 @@ class ClosedTask final : public Task {
   NamedParameters parameters() const override { return {{"answer_head.weight", weight_}}; }
 
  private:
-  torch::Tensor targets_of(const SampleBatch& batch) const {
-    std::vector<int64_t> out;
-    for (const auto& sample : batch.info) {
-      const auto place = index_.find(sample.answer);
-      check(place != index_.end(), "answer '", printable(sample.answer), "' is not among the ", answers_.size(),
-            " of the closed head; use head=generate");
-      out.push_back(place->second);
-    }
-    return torch::tensor(out, at::kLong).to(weight_.device());
-  }
-
   std::vector<std::string> answers_;
   std::map<std::string, int64_t> index_;
   torch::Tensor weight_;  // [answers, width]

@@ -19,10 +19,8 @@ class LanguageTask final : public Task {
 
   torch::Tensor loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const override {
     if (!weights.defined()) return output.loss;
-    const auto& labels = batch.input.labels;
-    const auto targets = labels.flatten().index_select(0, labels.flatten().ge(0).nonzero().flatten());
-    const auto each = at::cross_entropy_loss(output.logits, targets, {}, at::Reduction::None);
-    return (sample_means(each, labels) * weights).mean();
+    const auto each = at::cross_entropy_loss(output.logits, targets(batch), {}, at::Reduction::None);
+    return (sample_means(each, batch.input.labels) * weights).mean();
   }
 
   torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>&) const override { return output.logits; }

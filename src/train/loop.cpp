@@ -187,7 +187,6 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
     return out;
   }
   out.batch = set.training_rows(out.rows, augmentation_key(parts_, phase, now_at));
-  for (auto& info : out.batch.info) info.stage = parts_.at.stage;
   // The passes of this process that come next, in this step and the following ones.
   for (int64_t ahead = 1; ahead <= run.workers; ++ahead) {
     const int64_t later = micro - passes.begin + ahead;

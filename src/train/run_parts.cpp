@@ -164,8 +164,33 @@ const SampleSet& RunParts::stage_data(bool reference) {
     for (const size_t number : order) sets.push_back(&data.get(number, DataSplit::train));
     union_ = concatenate(sets);
     union_->name = "all tasks";
+    union_->set_stage(1);
   }
   return *union_;
+}
+
+std::shared_ptr<SampleSet> RunParts::chosen_data(const SampleSet& set, bool reference) {
+  std::shared_ptr<SampleSet> out;
+  std::string owner;
+  auto context = stage_context(set, trained(), {});
+  for (size_t m = 0; m < methods.size(); ++m) {
+    auto chosen = methods[m]->training_set(context);
+    if (!chosen) continue;
+    check(!out, "methods ", owner, " and ", method_names[m],
+          " both choose the samples of a stage; they cannot be combined");
+    out = std::move(chosen);
+    owner = method_names[m];
+  }
+  if (!out) return nullptr;
+  for (const auto& phase : phases(at.stage)) {
+    const bool fits = phase.rows.empty() ? phase.samples <= out->size()
+                                         : *std::max_element(phase.rows.begin(), phase.rows.end()) < out->size();
+    check(fits, "stage ", at.stage, ", phase '", phase.name, "' needs more samples than the ", out->size(), " that ",
+          owner, " chooses; let it choose as many as the stage has");
+  }
+  out->keep_features(team);
+  if (reference) cache_reference(*out, model, team);
+  return out;
 }
 
 std::string RunParts::stage_title() const {

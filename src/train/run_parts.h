@@ -65,6 +65,8 @@ class RunParts {
   std::vector<Phase> phases(int stage) const;
   int64_t planned_steps() const;  // of all stages
   const SampleSet& stage_data(bool reference);
+  // What its steps take instead, where a method has chosen; with references if they are asked for. Null: nobody has.
+  std::shared_ptr<SampleSet> chosen_data(const SampleSet& set, bool reference);
   std::string stage_title() const;
   std::vector<std::string> task_names() const;  // in the order trained
   int64_t answers_after(int stage) const;       // samples of the evaluation after a stage; 0: the zero-shot row

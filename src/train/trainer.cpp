@@ -86,14 +86,17 @@ void Trainer::train_phase(const SampleSet& set, const Phase& phase, Progress* pr
 
 void Trainer::train_stage() {
   auto& at = parts_.at;
-  const auto& set = parts_.stage_data(parts_.needs().reference && !parts_.config.run.augments());
+  const bool reference = parts_.needs().reference && !parts_.config.run.augments();
+  const auto& all = parts_.stage_data(reference);
   const auto phases = parts_.phases(at.stage);
   const int64_t steps = phases.back().end();
   if (at.step == 0 && at.phase == 0) {
     parts_.make_slots(at.stage);
-    auto context = parts_.stage_context(set, parts_.trained(), {});
+    auto context = parts_.stage_context(all, parts_.trained(), {});
     for (auto& method : parts_.methods) method->begin_stage(context);
   }
+  const auto chosen = parts_.chosen_data(all, reference);
+  const auto& set = chosen ? *chosen : all;
   auto context = parts_.stage_context(set, parts_.trained(), {});
   for (auto& method : parts_.methods) method->before_stage(context);
   std::optional<Progress> progress;

@@ -43,6 +43,7 @@ std::vector<Assignment> contract_run(const std::string& model, const std::string
                                            {"analysis.overlays", "1"},
                                            {"er.buffer", "5"},
                                            {"vqacl.buffer", "5"},
+                                           {"adapt-inf.buffer", "5"},
                                            {"save_steps", "1"}})
     list.push_back({key, value, "test"});
   return list;

@@ -1,0 +1,247 @@
+#include "methods/terms/selection.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace asr {
+namespace {
+
+constexpr int64_t kBins = 50;
+constexpr double kTail = 0.05;
+constexpr int64_t kProjectionRows = 4096;  // of the sign matrix that are widened at a time
+
+// |x - c|^2 of rows and centres, [n, k].
+torch::Tensor squared_distances(const torch::Tensor& rows, const torch::Tensor& centres) {
+  const auto square = [](const torch::Tensor& t) { return t.square().sum(1); };
+  return (square(rows).unsqueeze(1) - 2 * rows.mm(centres.t()) + square(centres).unsqueeze(0)).clamp_min(0);
+}
+
+// Rows, each drawn by its squared distance to the nearest one drawn before; equally likely where all are at 0.
+torch::Tensor first_centres(const torch::Tensor& vectors, int64_t count, Random& random) {
+  std::vector<int64_t> drawn = {random.below(static_cast<uint32_t>(vectors.size(0)))};
+  auto nearest = squared_distances(vectors, vectors.narrow(0, drawn[0], 1)).flatten();
+  while (static_cast<int64_t>(drawn.size()) < count) {
+    const auto sums = nearest.to(at::kDouble).cumsum(0).contiguous();
+    const double *begin = sums.data_ptr<double>(), *end = begin + sums.numel();
+    const double all = *(end - 1);
+    const int64_t place = std::upper_bound(begin, end, random.uniform() * all) - begin;
+    const int64_t row =
+        all > 0 ? std::min(place, vectors.size(0) - 1) : random.below(static_cast<uint32_t>(vectors.size(0)));
+    drawn.push_back(row);
+    nearest = at::minimum(nearest, squared_distances(vectors, vectors.narrow(0, row, 1)).flatten());
+  }
+  return vectors.index_select(0, torch::tensor(drawn, at::kLong)).clone();
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+double deviation_of(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+std::vector<int64_t> clusters_of(const torch::Tensor& vectors, const KMeans& how) {
+  check(vectors.dim() == 2 && vectors.size(0) > 0 && how.clusters > 0, "there is nothing to cluster");
+  const auto rows = vectors.to(at::kCPU, at::kFloat);
+  const int64_t count = rows.size(0), batch = std::min(how.batch, count);
+  Random random({how.key, 0x6b3a});
+  auto centres = first_centres(rows, std::min(how.clusters, count), random);
+  auto given = at::zeros({centres.size(0), 1}, at::kFloat);
+  for (int64_t round = 0; round < how.rounds; ++round) {
+    std::vector<int64_t> index(static_cast<size_t>(batch));
+    if (batch == count)
+      std::iota(index.begin(), index.end(), 0);
+    else
+      for (auto& row : index) row = random.below(static_cast<uint32_t>(count));
+    const auto taken = rows.index_select(0, torch::tensor(index, at::kLong));
+    const auto owner = squared_distances(taken, centres).argmin(1);
+    auto sums = at::zeros_like(centres).index_add_(0, owner, taken);
+    const auto fresh = at::zeros_like(given).index_add_(0, owner, at::ones({batch, 1}, at::kFloat));
+    centres = (centres * given + sums) / (given + fresh).clamp_min(1) + centres * (given + fresh).eq(0);
+    given += fresh;
+  }
+  const auto owner = squared_distances(rows, centres).argmin(1).contiguous();
+  return {owner.data_ptr<int64_t>(), owner.data_ptr<int64_t>() + count};
+}
+
+std::vector<std::vector<int64_t>> rows_by_cluster(const std::vector<int64_t>& cluster) {
+  std::vector<std::vector<int64_t>> out;
+  for (size_t row = 0; row < cluster.size(); ++row) {
+    const auto number = static_cast<size_t>(cluster[row]);
+    if (number >= out.size()) out.resize(number + 1);
+    out[number].push_back(static_cast<int64_t>(row));
+  }
+  return out;
+}
+
+double score_entropy(const std::vector<double>& values, ScoreHistogram histogram) {
+  if (values.empty()) return 0;
+  const double mean = mean_of(values), deviation = deviation_of(values);
+  if (!(deviation > 1e-12 * std::max(1.0, std::abs(mean)))) return 0;
+  const double reach = histogram == ScoreHistogram::sound ? 4 : 4 * deviation;
+  std::vector<double> counts(kBins, 0.0);
+  double all = 0;
+  for (const double value : values) {
+    const double place = ((value - mean) / deviation + reach) / (2 * reach) * kBins;
+    if (place < 0 || place > kBins) continue;
+    counts[std::min<size_t>(static_cast<size_t>(place), kBins - 1)] += 1;
+    all += 1;
+  }
+  double out = 0;
+  for (const double count : counts)
+    if (count > 0) out -= count / all * std::log(count / all);
+  return out;
+}
+
+torch::Tensor log_perplexity_of(const torch::Tensor& losses, PerplexityForm form) {
+  if (form == PerplexityForm::sound) return losses.mean();
+  return losses.logsumexp(0) - std::log(static_cast<double>(losses.numel()));
+}
+
+torch::Tensor uncertainty(const torch::Tensor& logits, const torch::Tensor& targets) {
+  const auto log_p = logits.to(at::kFloat).log_softmax(-1), p = log_p.exp();
+  const auto right = at::one_hot(targets, p.size(-1)).to(at::kFloat);
+  return at::stack({(right - p).norm(2, -1).mean(), -(p * log_p).sum(-1).mean()});
+}
+
+std::vector<int64_t> shared_out(int64_t total, const std::vector<int64_t>& sizes, const std::vector<double>& weights) {
+  check(sizes.size() == weights.size(), "a budget for ", sizes.size(), " parts has ", weights.size(), " weights");
+  std::vector<int64_t> out(sizes.size(), 0);
+  std::vector<size_t> open;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 0) open.push_back(i);
+  int64_t left = std::min(total, std::accumulate(sizes.begin(), sizes.end(), int64_t(0)));
+  std::vector<double> share(sizes.size(), 0.0);
+  const auto find_shares = [&] {
+    double all = 0;
+    for (const size_t i : open) all += weights[i];
+    for (const size_t i : open)
+      share[i] = static_cast<double>(left) * (all > 0 ? weights[i] / all : 1 / static_cast<double>(open.size()));
+  };
+  find_shares();
+  while (true) {
+    const auto full = std::stable_partition(open.begin(), open.end(),
+                                            [&](size_t i) { return static_cast<double>(sizes[i]) > share[i] + 1e-9; });
+    if (full == open.end()) break;
+    for (auto i = full; i != open.end(); ++i) {
+      out[*i] = sizes[*i];
+      left -= sizes[*i];
+    }
+    open.erase(full, open.end());
+    find_shares();
+  }
+  for (const size_t i : open) {
+    out[i] = static_cast<int64_t>(share[i] + 1e-9);
+    left -= out[i];
+  }
+  // What rounding left over, one each, to the largest remainders.
+  std::stable_sort(open.begin(), open.end(), [&](size_t a, size_t b) {
+    return share[a] - static_cast<double>(out[a]) > share[b] - static_cast<double>(out[b]);
+  });
+  for (size_t i = 0; i < static_cast<size_t>(left); ++i) ++out[open[i]];
+  return out;
+}
+
+std::vector<int64_t> covering_draw(const std::vector<double>& values, int64_t wanted, uint64_t key) {
+  const auto count = static_cast<int64_t>(values.size());
+  check(wanted >= 0 && wanted <= count, "a draw of ", wanted, " out of ", count, " samples");
+  std::vector<int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+  });
+  const int64_t cut = std::min(static_cast<int64_t>(kTail * static_cast<double>(count)), (count - wanted) / 2);
+  order = {order.begin() + cut, order.end() - cut};
+  if (wanted == 0) return {};
+  const double high = values[static_cast<size_t>(order.front())], low = values[static_cast<size_t>(order.back())];
+  std::vector<std::vector<int64_t>> bins(kBins);
+  for (const int64_t row : order) {
+    const double place = high > low ? (high - values[static_cast<size_t>(row)]) / (high - low) * kBins : 0;
+    bins[std::min<size_t>(static_cast<size_t>(place), kBins - 1)].push_back(row);
+  }
+  for (size_t b = 0; b < bins.size(); ++b) Random({key, 0x5c05, b}).shuffle(bins[b]);
+  std::vector<int64_t> out;
+  int64_t owed = 0;
+  const auto take = [&](std::vector<int64_t>& bin) {
+    for (; owed > 0 && !bin.empty(); --owed) {
+      out.push_back(bin.back());
+      bin.pop_back();
+    }
+  };
+  for (int64_t b = 0; b < kBins; ++b) {
+    owed += (b + 1) * wanted / kBins - b * wanted / kBins;
+    take(bins[static_cast<size_t>(b)]);
+  }
+  for (auto& bin : bins) take(bin);  // where the last ones had too few
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+torch::Tensor nearest_before(const torch::Tensor& vectors) {
+  const auto rows = vectors.to(at::kCPU, at::kFloat);
+  const auto unit = rows / rows.norm(2, 1, true).clamp_min(1e-12);
+  auto out = at::full({rows.size(0)}, -2.0, at::kDouble);
+  constexpr int64_t kBlock = 512;
+  for (int64_t begin = 0; begin < rows.size(0); begin += kBlock) {
+    const int64_t size = std::min(kBlock, rows.size(0) - begin);
+    const auto cosines = unit.narrow(0, begin, size).mm(unit.narrow(0, 0, begin + size).t());
+    const auto later = at::ones_like(cosines).triu(begin).gt(0);
+    out.narrow(0, begin, size).copy_(cosines.masked_fill(later, -2).amax(1));
+  }
+  return out;
+}
+
+std::vector<int64_t> least_alike(const torch::Tensor& vectors, const std::vector<std::vector<int64_t>>& clusters,
+                                 int64_t wanted) {
+  std::vector<int64_t> sizes, out;
+  for (const auto& rows : clusters) sizes.push_back(static_cast<int64_t>(rows.size()));
+  const auto budgets = shared_out(wanted, sizes, std::vector<double>(sizes.size(), 1.0));
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    if (budgets[c] == 0) continue;
+    const auto index = torch::tensor(clusters[c], at::kLong);
+    const auto order = std::get<1>(at::sort(nearest_before(vectors.index_select(0, index)), /*stable=*/true, 0, false));
+    for (int64_t i = 0; i < budgets[c]; ++i) out.push_back(clusters[c][static_cast<size_t>(order[i].item<int64_t>())]);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+SignProjection::SignProjection(int64_t numbers, int64_t dimension, uint64_t key) : dimension_(dimension) {
+  if (numbers <= dimension) return;
+  constexpr int64_t kMost = int64_t(8) << 30;
+  check(numbers <= kMost / dimension, "the gradients of ", numbers, " numbers need a projection of ", numbers, " by ",
+        dimension, " signs, over 8 GiB; lower adapt-inf.dimension or lora_rank");
+  signs_ = at::empty({numbers, dimension}, at::kChar);
+  auto* sign = signs_.data_ptr<int8_t>();
+  Random random({key, 0x516e, static_cast<uint64_t>(numbers), static_cast<uint64_t>(dimension)});
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < signs_.numel(); ++i) {
+    bits = i % 64 == 0 ? random.next() : bits >> 1;
+    sign[i] = bits & 1 ? 1 : -1;
+  }
+}
+
+torch::Tensor SignProjection::operator()(const torch::Tensor& x) {
+  if (!signs_.defined()) return x;
+  if (signs_.device() != x.device()) signs_ = signs_.to(x.device());
+  auto out = at::zeros({1, dimension_}, x.options());
+  for (int64_t begin = 0; begin < signs_.size(0); begin += kProjectionRows) {
+    const int64_t size = std::min(kProjectionRows, signs_.size(0) - begin);
+    out += x.narrow(0, begin, size).unsqueeze(0).mm(signs_.narrow(0, begin, size).to(x.scalar_type()));
+  }
+  return out.flatten() / std::sqrt(static_cast<double>(dimension_));
+}
+
+}  // namespace asr

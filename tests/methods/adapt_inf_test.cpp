@@ -1,0 +1,226 @@
+// Adapt-infinity: what it measures of samples, what a stage then trains on, and what is left of the pool.
+#include <set>
+
+#include "methods/terms/selection.h"
+#include "tests/methods/method_case.h"
+#include "train/audit.h"
+#include "train/kept_state.h"
+
+namespace asr {
+namespace {
+
+// A method at the beginning of a stage on the world's samples.
+struct AdaptInfCase {
+  TemporaryFolder folder;
+  std::unique_ptr<MethodCase> made;
+
+  explicit AdaptInfCase(std::vector<Assignment> options, const std::string& kind = "tiny") {
+    write_small_model(folder / "model", kind);
+    for (auto& option : options) option.key = "adapt-inf." + option.key;
+    made = std::make_unique<MethodCase>("adapt-inf", options, folder / "model");
+    made->lay_out(1);
+    made->randomise();
+  }
+  StageContext at(int stage, const SampleSet& set) {
+    auto out = made->stage_context(stage, set);
+    out.training = [this, stage](const SampleBatch& batch) { return made->pass(batch, stage, false); };
+    return out;
+  }
+  std::vector<int64_t> stored(const std::string& name) {
+    StateHolder holder("");
+    made->method->state(holder);
+    for (const auto& item : holder.items)
+      if (item.name == name)
+        return {item.tensor.data_ptr<int64_t>(), item.tensor.data_ptr<int64_t>() + item.tensor.numel()};
+    return {};
+  }
+  void finish(int stage, const SampleSet& set) {
+    auto context = at(stage, set);
+    made->method->begin_stage(context);
+    made->method->after_stage(context);
+  }
+};
+
+// The gradient of a sample's mean loss for q's and v's adapters of the last layer, of length 1, by autograd alone.
+torch::Tensor gradient_of(MethodCase& fixture, const SampleBatch& batch, double* norm = nullptr) {
+  for (const auto& [name, tensor] : fixture.bank->trained()) tensor.mutable_grad() = torch::Tensor();
+  Pass pass;
+  pass.slots = fixture.bank->training();
+  fixture.model->forward(batch.input, pass, Want{}).loss.backward();
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, tensor] : fixture.bank->trained())
+    if (name.find("layers.1.") != std::string::npos) parts.push_back(tensor.grad().flatten());
+  EXPECT_EQ(parts.size(), 4u);
+  const auto all = at::cat(parts).to(at::kDouble);
+  if (norm) *norm = all.norm().item<double>();
+  return all / all.norm();
+}
+
+TEST(AdaptInf, PoolKeepsTheSamplesWhoseGradientsAreLeastAlike) {
+  AdaptInfCase one({{"buffer", "5", "test"}, {"clusters", "1", "test"}});
+  const auto set = one.made->data();
+  auto context = one.at(1, set);
+  one.made->method->begin_stage(context);
+  // The rows with the smallest largest cosine to one before, by plain loops.
+  std::vector<torch::Tensor> vectors;
+  std::vector<std::pair<double, int64_t>> alike;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    vectors.push_back(gradient_of(*one.made, set.rows({i})));
+    double nearest = -2;
+    for (int64_t j = 0; j < i; ++j)
+      nearest = std::max(nearest, (vectors[static_cast<size_t>(j)] * vectors.back()).sum().item<double>());
+    alike.emplace_back(nearest, i);
+  }
+  std::sort(alike.begin(), alike.end());
+  std::set<int64_t> expected;
+  for (size_t i = 0; i < 5; ++i) expected.insert(alike[i].second);
+  const auto found = one.stored("survivors");
+  EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), expected);
+  EXPECT_TRUE(one.stored("chosen").empty());  // the first stage trains on all it has
+  EXPECT_EQ(one.made->method->training_set(context), nullptr);
+  one.made->method->after_stage(context);
+  EXPECT_TRUE(one.stored("survivors").empty());
+  ASSERT_EQ(one.stored("stage"), std::vector<int64_t>(5, 1));
+}
+
+TEST(AdaptInf, StageTrainsOnPoolAndNewDataTogether) {
+  AdaptInfCase one({{"buffer", "6", "test"}, {"clusters", "3", "test"}});
+  const auto first = one.made->data(0), second = one.made->data(4);
+  one.finish(1, first);
+  auto context = one.at(2, second);
+  one.made->method->begin_stage(context);
+  const auto chosen = one.stored("chosen");
+  ASSERT_EQ(chosen.size(), 12u);  // as many as the stage has, of 6 + 12
+  EXPECT_EQ(std::set<int64_t>(chosen.begin(), chosen.end()).size(), 12u);
+  const auto set = one.made->method->training_set(context);
+  ASSERT_EQ(set->size(), 12);
+  int64_t old = 0;
+  for (size_t i = 0; i < 12; ++i) {
+    const bool pooled = chosen[i] < 6;
+    old += pooled;
+    EXPECT_EQ(set->info(static_cast<int64_t>(i)).stage, pooled ? 1 : 0);  // 0: the trainer notes the stage
+    if (!pooled) {
+      EXPECT_EQ(set->info(static_cast<int64_t>(i)).id, second.info(chosen[i] - 6).id);
+    }
+  }
+  EXPECT_GT(old, 0);
+  EXPECT_LT(old, 12);
+  const auto survivors = one.stored("survivors");
+  one.made->method->after_stage(context);
+  ASSERT_EQ(one.stored("stage").size(), 6u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(one.stored("stage")[i], survivors[i] < 6 ? 1 : 2);
+}
+
+// The row with the largest and that with the smallest value of the score with the highest entropy are tails, and never
+// drawn; scores are computed here from logits, in double.
+TEST(AdaptInf, DrawsByTheScoreThatTellsMost) {
+  AdaptInfCase one({{"buffer", "12", "test"}, {"clusters", "1", "test"}, {"selected", "0.25", "test"}});
+  const auto first = one.made->data(0), second = one.made->data(4);
+  one.finish(1, first);
+  auto context = one.at(2, second);
+  one.made->method->begin_stage(context);
+  const auto chosen = one.stored("chosen");
+  ASSERT_EQ(chosen.size(), 3u);
+  std::vector<std::vector<double>> scores(5);
+  for (int64_t i = 0; i < 24; ++i) {
+    const auto& set = i < 12 ? first : second;
+    double norm = 0;
+    gradient_of(*one.made, set.rows({i % 12}), &norm);
+    at::NoGradGuard no_grad;
+    Pass pass;
+    pass.slots = one.made->bank->training();
+    Want want;
+    want.logits = true;
+    const auto seen = one.made->model->forward(set.rows({i % 12}).input, pass, want);
+    const auto blank = one.made->model->forward(set.composed({{kBlankPicture, i % 12}}).input, pass, Want{});
+    const auto p = seen.logits.to(at::kDouble).softmax(-1);
+    const auto labels = set.rows({i % 12}).input.labels.flatten();
+    double el2n = 0, entropy = 0;
+    int64_t token = 0;
+    for (int64_t t = 0; t < labels.numel(); ++t) {
+      if (labels[t].item<int64_t>() < 0) continue;
+      auto error = p[token].clone();
+      error[labels[t].item<int64_t>()] -= 1;
+      el2n += error.square().sum().sqrt().item<double>() / static_cast<double>(p.size(0));
+      entropy -= (p[token] * p[token].log()).sum().item<double>() / static_cast<double>(p.size(0));
+      ++token;
+    }
+    const double loss = seen.loss.item<double>();
+    const double row[] = {loss, el2n, entropy, norm, std::exp(blank.loss.item<double>() - loss)};
+    for (size_t s = 0; s < 5; ++s) scores[s].push_back(row[s]);
+  }
+  size_t best = 0;
+  for (size_t s = 1; s < 5; ++s)
+    if (score_entropy(scores[s], ScoreHistogram::sound) > score_entropy(scores[best], ScoreHistogram::sound)) best = s;
+  const auto [low, high] = std::minmax_element(scores[best].begin(), scores[best].end());
+  std::vector<double> drawn;
+  for (const int64_t row : chosen) {
+    EXPECT_NE(row, low - scores[best].begin());
+    EXPECT_NE(row, high - scores[best].begin());
+    drawn.push_back(scores[best][static_cast<size_t>(row)]);
+  }
+  // One in every third of the range that the others span.
+  auto sorted = scores[best];
+  std::sort(sorted.begin(), sorted.end());
+  const double from = sorted[1], width = (sorted[22] - from) / 3;
+  std::set<int> thirds;
+  for (const double value : drawn) thirds.insert(std::min(2, static_cast<int>((value - from) / width)));
+  EXPECT_GE(thirds.size(), 2u);
+}
+
+TEST(AdaptInf, RefusesALayerWithoutAdapters) {
+  AdaptInfCase one({{"buffer", "5", "test"}, {"layer", "3", "test"}});
+  const auto set = one.made->data();
+  auto context = one.at(1, set);
+  EXPECT_CONTAINS(message_of([&] { one.made->method->begin_stage(context); }),
+                  "adapt-inf.layer: no adapter is trained in layer 3; the last is 2");
+  EXPECT_CONTAINS(message_of([] { method_parts("joint+adapt-inf"); }), "joint cannot be combined with adapt-inf");
+}
+
+TEST(AdaptInf, PlansOnePhaseOverTheSelection) {
+  const auto method = std::move(make_methods("adapt-inf", {{"adapt-inf.selected", "0.3", "test"}})[0]);
+  std::vector<Phase> phases(3);
+  for (size_t i = 0; i < 2; ++i) {
+    phases[i].name = "group";
+    phases[i].number = static_cast<int64_t>(i) + 1;
+    phases[i].samples = 50;
+    phases[i].rows = range(0, 50);
+    phases[i].steps = 7;
+  }
+  phases[2].of_method = "other";
+  method->plan({}, phases);
+  ASSERT_EQ(phases.size(), 2u);
+  EXPECT_EQ(phases[0].samples, 30);
+  EXPECT_EQ(phases[0].steps, 5);  // 0.3 of 14, rounded up
+  EXPECT_TRUE(phases[0].rows.empty() && phases[0].name.empty());
+  EXPECT_EQ(phases[1].of_method, "other");
+}
+
+// Both heads and explicit cross-attention, with anchors of every sample and a pool of paths.
+TEST(AdaptInf, RunsOnOtherModelsAndHeads) {
+  TemporaryFolder folder;
+  for (const std::string kind : {"tiny", "tiny-cross"}) {
+    write_small_model(folder / kind, kind);
+    auto options = small_run(folder / kind, folder / "out-" + kind, "asr+adapt-inf");
+    for (const auto& [key, value] :
+         std::vector<std::pair<std::string, std::string>>{{"stream.tasks", "2"},
+                                                          {"head", kind == "tiny" ? "answers" : "generate"},
+                                                          {"adapt-inf.selected", "0.5"},
+                                                          {"adapt-inf.samples", "20"},
+                                                          {"adapt-inf.dimension", "16"},
+                                                          {"adapt-inf.budget", "deviation"},
+                                                          {"adapt-inf.histogram", "released"},
+                                                          {"adapt-inf.perplexity", "released"},
+                                                          {"asr.target", "anchor"}})
+      options.push_back({key, value, "test"});
+    const auto run = run_small(options)[0];
+    const auto audit = audit_run(run, 24);
+    EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+    EXPECT_FALSE(audit.replay_free);
+    const auto metrics = nlohmann::json::parse(read_text(run + "/metrics.json"));
+    EXPECT_TRUE(metrics.contains("cost")) << run;
+  }
+}
+
+}  // namespace
+}  // namespace asr

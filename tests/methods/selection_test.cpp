@@ -1,0 +1,180 @@
+// Choosing few samples out of many: every number here is worked out by hand or with plain loops in double.
+#include "methods/terms/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tests/train/run_support.h"
+
+namespace asr {
+namespace {
+
+using Rows = std::vector<int64_t>;
+
+// Three heaps of points, far apart.
+torch::Tensor three_heaps() {
+  auto out = torch::zeros({30, 2});
+  for (int64_t i = 0; i < 30; ++i) {
+    const double turn = 2.1 * static_cast<double>(i / 10);
+    out[i][0] = 10 * std::cos(turn) + 0.01 * static_cast<double>(i % 10);
+    out[i][1] = 10 * std::sin(turn) - 0.02 * static_cast<double>(i % 10);
+  }
+  return out;
+}
+
+TEST(Selection, ClustersFindHeapsWhateverTheBatch) {
+  for (const int64_t batch : {4, 1024}) {
+    const auto found = clusters_of(three_heaps(), {3, batch, 100, 7});
+    ASSERT_EQ(found.size(), 30u);
+    for (size_t i = 0; i < 30; ++i) EXPECT_EQ(found[i], found[i / 10 * 10]) << i << ", batch " << batch;
+    EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()).size(), 3u);
+    EXPECT_EQ(found, clusters_of(three_heaps(), {3, batch, 100, 7}));
+  }
+}
+
+TEST(Selection, ClustersOfFewOrEqualRowsAreThere) {
+  const auto two = clusters_of(torch::eye(2), {10, 1024, 5, 1});
+  EXPECT_NE(two[0], two[1]);
+  const auto equal = clusters_of(torch::ones({6, 3}), {4, 1024, 5, 1});
+  EXPECT_EQ(std::set<int64_t>(equal.begin(), equal.end()).size(), 1u);
+  const auto groups = rows_by_cluster({2, 0, 2});
+  EXPECT_EQ(groups, (std::vector<Rows>{{1}, {}, {0, 2}}));
+  EXPECT_CONTAINS(message_of([] { clusters_of(torch::ones({0, 3}), {}); }), "nothing to cluster");
+}
+
+TEST(Selection, EntropyIsOfStandardisedValuesInFiftyBins) {
+  // Two values, equally often: z = -1 and 1, each alone in a bin.
+  EXPECT_NEAR(score_entropy({3, 5, 3, 5}, ScoreHistogram::sound), std::log(2.0), 1e-12);
+  // The unit does not count; 1 of 4 at z = sqrt 3, the others at -1 / sqrt 3.
+  const double expected = -(0.25 * std::log(0.25) + 0.75 * std::log(0.75));
+  for (const double unit : {1e-3, 1.0, 1e4})
+    EXPECT_NEAR(score_entropy({unit, unit, unit, 2 * unit}, ScoreHistogram::sound), expected, 1e-12) << unit;
+  EXPECT_EQ(score_entropy({2, 2, 2}, ScoreHistogram::sound), 0);
+  EXPECT_EQ(score_entropy({}, ScoreHistogram::sound), 0);
+  // As released the range is +-4 of the old deviation: with deviation 0.1 a bin is 0.016 wide and ends at 0.4, so that
+  // z = -1 and 1 are outside; with deviation 100 all of it is in one or two bins about 0.
+  EXPECT_EQ(score_entropy({0.1, 0.3, 0.1, 0.3}, ScoreHistogram::released), 0);
+  std::vector<double> wide, narrow;
+  for (int i = 0; i < 40; ++i) wide.push_back(100.0 * i);
+  for (int i = 0; i < 40; ++i) narrow.push_back(i);
+  EXPECT_GT(score_entropy(wide, ScoreHistogram::sound), 2.5);
+  EXPECT_LT(score_entropy(wide, ScoreHistogram::released), 0.7);
+  EXPECT_NEAR(score_entropy(wide, ScoreHistogram::sound), score_entropy(narrow, ScoreHistogram::sound), 1e-12);
+}
+
+TEST(Selection, ScoresOfASample) {
+  // p = (1/2, 1/4, 1/4), right: the first; and (1/10, 8/10, 1/10), right: the last.
+  const auto logits = torch::tensor({{0.5, 0.25, 0.25}, {0.1, 0.8, 0.1}}).log() + 3;
+  const auto found = uncertainty(logits, torch::tensor({0, 2}, at::kLong));
+  const double first = std::sqrt(0.25 + 0.0625 + 0.0625), second = std::sqrt(0.01 + 0.64 + 0.81);
+  EXPECT_NEAR(found[0].item<double>(), (first + second) / 2, 1e-6);
+  const double one = 0.5 * std::log(2.0) + 0.5 * std::log(4.0), two = 0.2 * std::log(10.0) + 0.8 * std::log(1.25);
+  EXPECT_NEAR(found[1].item<double>(), (one + two) / 2, 1e-6);
+  const auto losses = torch::tensor({1.0, 3.0}, at::kDouble);
+  EXPECT_NEAR(log_perplexity_of(losses, PerplexityForm::sound).item<double>(), 2, 1e-12);
+  EXPECT_NEAR(log_perplexity_of(losses, PerplexityForm::released).item<double>(),
+              std::log((std::exp(1.0) + std::exp(3.0)) / 2), 1e-12);
+}
+
+TEST(Selection, BudgetsAreEqualUpToSizesAndPassOnTheRest) {
+  const std::vector<double> equal(4, 1.0);
+  EXPECT_EQ(shared_out(40, {100, 100, 100, 100}, equal), (Rows{10, 10, 10, 10}));
+  // 40 / 4 = 10: 3 is full and leaves 37 for three, 12 each: 12 is full, too, 25 for two.
+  EXPECT_EQ(shared_out(40, {3, 100, 12, 100}, equal), (Rows{3, 13, 12, 12}));
+  EXPECT_EQ(shared_out(5, {100, 0, 100, 100}, equal), (Rows{2, 0, 2, 1}));
+  EXPECT_EQ(shared_out(99, {1, 2, 0, 3}, equal), (Rows{1, 2, 0, 3}));  // more than there are
+  // By weights 1 : 3, then capped.
+  EXPECT_EQ(shared_out(8, {100, 100}, {1, 3}), (Rows{2, 6}));
+  EXPECT_EQ(shared_out(8, {100, 4}, {1, 3}), (Rows{4, 4}));
+  EXPECT_EQ(shared_out(9, {4, 100, 100}, {1, 0, 0}), (Rows{4, 3, 2}));  // no weight is left: equally
+}
+
+TEST(Selection, DrawCoversTheRangeWithoutItsTails) {
+  std::vector<double> values;
+  for (int i = 0; i < 200; ++i) values.push_back(i);
+  // 10 at each end are left out; of the other 180, 50 bins of 3 or 4 get 1 each.
+  const auto drawn = covering_draw(values, 50, 3);
+  ASSERT_EQ(drawn.size(), 50u);
+  const double width = 179.0 / 50;
+  std::set<int> bins;
+  for (const int64_t row : drawn) {
+    EXPECT_TRUE(row >= 10 && row < 190) << row;
+    bins.insert(std::min(49, static_cast<int>((189 - static_cast<double>(row)) / width)));
+  }
+  EXPECT_EQ(bins.size(), 50u);
+  EXPECT_EQ(drawn, covering_draw(values, 50, 3));
+  EXPECT_NE(drawn, covering_draw(values, 50, 4));
+  // Few are spread, too: 5 of 50 bins, at every tenth.
+  const auto few = covering_draw(values, 5, 3);
+  for (size_t i = 1; i < few.size(); ++i) EXPECT_GT(few[i] - few[i - 1], 25);
+  // Where nearly all are wanted, tails are cut as far as enough are left.
+  EXPECT_EQ(covering_draw(values, 200, 3).size(), 200u);
+  const auto most = covering_draw(values, 196, 3);
+  EXPECT_EQ(most.front(), 2);
+  EXPECT_EQ(most.back(), 197);
+}
+
+TEST(Selection, WhatABinLacksIsPassedOn) {
+  // One at the top, 99 together at the bottom: bin 0 has one, bins 1 to 48 none, bin 49 the rest.
+  std::vector<double> values(100, 0.0);
+  values[7] = 1;
+  const auto drawn = covering_draw(values, 96, 1);
+  EXPECT_EQ(drawn.size(), 96u);
+  // All alike: a plain draw.
+  EXPECT_EQ(covering_draw(std::vector<double>(10, 2.5), 4, 1).size(), 4u);
+  EXPECT_TRUE(covering_draw({}, 0, 1).empty());
+  EXPECT_CONTAINS(message_of([] { covering_draw({1.0}, 2, 1); }), "a draw of 2 out of 1");
+}
+
+TEST(Selection, PruningKeepsWhatIsLeastLikeTheRowsBefore) {
+  // Along 0, 10, 90, 91 degrees and twice the first: cosines to the nearest row before.
+  const double step = std::acos(-1.0) / 180;
+  auto rows = torch::zeros({5, 2}, at::kDouble);
+  const double angle[] = {0, 10, 90, 91, 0};
+  for (int64_t i = 0; i < 5; ++i) {
+    rows[i][0] = (i == 4 ? 2 : 1) * std::cos(angle[i] * step);
+    rows[i][1] = (i == 4 ? 2 : 1) * std::sin(angle[i] * step);
+  }
+  const auto near = nearest_before(rows);
+  EXPECT_LT(near[0].item<double>(), -1);
+  const double expected[] = {0, std::cos(10 * step), std::cos(80 * step), std::cos(step), 1};
+  for (int64_t i = 1; i < 5; ++i) EXPECT_NEAR(near[i].item<double>(), expected[i], 1e-6) << i;
+  EXPECT_EQ(least_alike(rows, {{0, 1, 2, 3, 4}}, 3), (Rows{0, 1, 2}));
+  EXPECT_EQ(least_alike(rows, {{0, 1, 2, 3, 4}}, 2), (Rows{0, 2}));
+  // Balanced over clusters, whose rows do not see each other: the small one keeps all it has.
+  EXPECT_EQ(least_alike(rows, {{0, 1, 2, 4}, {}, {3}}, 3), (Rows{0, 2, 3}));
+  // More rows than are compared at a time: the second half repeats the first.
+  auto generator = at::detail::createCPUGenerator(3);
+  const auto once = at::randn({600, 16}, generator, at::CPU(at::kFloat));
+  const auto twice = nearest_before(at::cat({once, once}));
+  EXPECT_LT(twice.narrow(0, 0, 600).max().item<double>(), 0.999);
+  EXPECT_GT(twice.narrow(0, 600, 600).min().item<double>(), 0.9999);
+}
+
+TEST(Selection, SignsKeepLengthsOnAverage) {
+  SignProjection short_one(8, 8, 1);
+  const auto x = torch::arange(8, at::kFloat);
+  EXPECT_TRUE(short_one(x).equal(x));
+  SignProjection project(5000, 400, 1), same(5000, 400, 1), other(5000, 400, 2);
+  // Each basis vector shows its row of signs.
+  auto one = torch::zeros({5000});
+  one[4999] = 20;
+  const auto signs = project(one);
+  EXPECT_TRUE(signs.abs().allclose(torch::ones({400})));  // 20 / sqrt(400)
+  EXPECT_LT(signs.mean().abs().item<double>(), 0.25);     // 5 deviations
+  EXPECT_TRUE(signs.equal(same(one)));
+  EXPECT_FALSE(signs.equal(other(one)));
+  auto generator = at::detail::createCPUGenerator(3);
+  const auto y = at::randn({5000}, generator, at::CPU(at::kFloat));
+  // The squared length is off by a factor of 1 + sqrt(2 / 400) z.
+  EXPECT_NEAR((project(y).square().sum() / y.square().sum()).item<double>(), 1, 0.35);
+  EXPECT_CONTAINS(message_of([] { SignProjection(int64_t(1) << 40, 8192, 1); }), "lower adapt-inf.dimension");
+}
+
+}  // namespace
+}  // namespace asr
