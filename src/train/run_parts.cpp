@@ -128,8 +128,10 @@ std::vector<Phase> RunParts::phases(int stage) const {
     }
   }
   const auto planned = out.size();
-  const PhasePlan plan{stage, out.back().samples, run.batch,
-                       [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); }};
+  const PhasePlan plan{
+      stage,     out.back().samples,
+      run.batch, [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); },
+      stages(),  run.learning_rate};
   for (size_t m = 0; m < methods.size(); ++m) {
     methods[m]->plan(plan, out);
     for (auto& phase : out) {

@@ -199,7 +199,7 @@ TEST(AdaptInf, PlansOnePhaseOverTheSelection) {
 // Both heads and explicit cross-attention, with anchors of every sample and a pool of paths.
 TEST(AdaptInf, RunsOnOtherModelsAndHeads) {
   TemporaryFolder folder;
-  for (const std::string kind : {"tiny", "tiny-cross"}) {
+  for (const std::string kind : {"tiny", "tiny_cross"}) {
     write_small_model(folder / kind, kind);
     auto options = small_run(folder / kind, folder / "out-" + kind, "asr+adapt-inf");
     for (const auto& [key, value] :

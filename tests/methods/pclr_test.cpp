@@ -1,0 +1,338 @@
+// PCLR: what a query chooses, what a stage may change, compression and integration.
+#include <cmath>
+#include <set>
+
+#include "base/interrupt.h"
+#include "tests/methods/method_case.h"
+#include "train/audit.h"
+#include "train/kept_state.h"
+
+namespace asr {
+namespace {
+
+// Stages of the world under the method, without a trainer.
+struct PclrCase {
+  TemporaryFolder folder;
+  std::unique_ptr<MethodCase> made;
+
+  explicit PclrCase(std::vector<Assignment> options = {}) {
+    write_small_model(folder / "model");
+    for (auto& option : options) option.key = "pclr." + option.key;
+    options.push_back({"pclr.pool", "2", "test"});
+    made = std::make_unique<MethodCase>("pclr", options, folder / "model");
+    made->lay_out(1);
+  }
+  torch::Tensor stored(const std::string& name) {
+    StateHolder holder("");
+    made->method->state(holder);
+    for (const auto& item : holder.items)
+      if (item.name == name) return item.tensor;
+    return {};
+  }
+  int64_t number(const std::string& name) { return stored(name).item<int64_t>(); }
+  // Numbers in the fresh ranks, as if they had been trained.
+  void learn() {
+    at::NoGradGuard no_grad;
+    auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(++seed));
+    for (const auto& [name, tensor] : made->bank->tensors_of("fresh")) {
+      auto value = tensor;
+      value.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.4);
+    }
+  }
+  void begin(int stage, const SampleSet& set) {
+    auto context = made->stage_context(stage, set);
+    made->method->begin_stage(context);
+    made->method->before_stage(context);
+    learn();
+  }
+  void end(int stage, const SampleSet& set) {
+    auto context = made->stage_context(stage, set);
+    made->method->after_stage(context);
+  }
+  void integrate(int stage, const SampleSet& set) {
+    auto context = made->stage_context(stage, set);
+    Phase phase;
+    phase.name = "integrate";
+    made->method->begin_phase(context, phase);
+  }
+  int seed = 0;
+};
+
+// Mean token embedding and first state of the tower, each of length 1, in double.
+torch::Tensor query_of(MethodCase& fixture, const SampleBatch& batch) {
+  at::NoGradGuard no_grad;
+  std::vector<torch::Tensor> rows;
+  const auto table = fixture.model->token_embedding().to(at::kDouble);
+  const auto tower =
+      batch.input.features.defined() ? batch.input.features : fixture.model->encode_images(batch.input.pixels);
+  for (int64_t b = 0; b < batch.size(); ++b) {
+    auto text = torch::zeros({table.size(1)}, at::kDouble);
+    for (int64_t t = 0; t < batch.input.ids.size(1); ++t)
+      if (batch.input.question[b][t].item<bool>()) text += table[batch.input.ids[b][t].item<int64_t>()];
+    const auto picture = tower[b][0].to(at::kDouble);
+    rows.push_back(at::cat({text / text.norm(), picture / picture.norm()}));
+  }
+  return at::stack(rows);
+}
+
+TEST(Pclr, KeysBeginAtTheStagesMeanQuery) {
+  PclrCase one;
+  const auto set = one.made->data();
+  one.begin(1, set);
+  const auto mean = query_of(*one.made, set.rows(range(0, set.size()))).mean(0);
+  ASSERT_EQ(one.stored("fresh_keys").size(0), 4);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_LT((one.stored("fresh_keys")[i].to(at::kDouble) - mean).abs().max().item<double>(), 1e-5);
+  EXPECT_LT((one.stored("queries")[0].to(at::kDouble) - mean).abs().max().item<double>(), 1e-5);
+}
+
+TEST(Pclr, AlignmentIsTheCosineDistanceOfNewKeys) {
+  PclrCase one({{"alignment", "0.7", "test"}});
+  const auto set = one.made->data(), other = one.made->data(5);
+  one.begin(1, set);
+  const auto batch = other.rows(range(0, 5));
+  const auto added = one.made->losses(batch);
+  const auto queries = query_of(*one.made, batch), keys = one.stored("fresh_keys").to(at::kDouble);
+  double expected = 0;
+  const int64_t text = 32;
+  for (int64_t b = 0; b < 5; ++b)
+    for (int64_t k = 0; k < 4; ++k)
+      for (const auto& [begin, width] : {std::make_pair(int64_t(0), text), std::make_pair(text, keys.size(1) - text)}) {
+        const auto q = queries[b].narrow(0, begin, width), key = keys[k].narrow(0, begin, width);
+        expected += (1 - (q * key).sum() / (q.norm() * key.norm())).item<double>() / 20;
+      }
+  EXPECT_NEAR(added.total().item<double>(), 0.7 * expected, 1e-5);
+  // Keys alone learn by it.
+  auto group = one.made->method->parameters();
+  ASSERT_EQ(group.size(), 1u);
+  EXPECT_EQ(group[0].parameters[0].first, "pclr.keys");
+}
+
+TEST(Pclr, LearnsNewRanksBesideFrozenOnes) {
+  PclrCase one;
+  const auto first = one.made->data(0), second = one.made->data(5);
+  one.begin(1, first);
+  const auto a = one.made->bank->tensors_of("fresh")[0].second.clone();
+  one.end(1, first);
+  one.begin(2, second);
+  EXPECT_EQ(one.number("past_count"), 4);
+  EXPECT_TRUE(one.made->bank->tensors_of("past")[0].second.narrow(0, 0, 4).equal(a));
+  for (const auto& [name, tensor] : one.made->bank->trained()) EXPECT_EQ(name.rfind("fresh:", 0), 0u) << name;
+  // As many new ranks as a sample uses: no old one is needed.
+  const auto training = one.made->pass(second.rows({0, 1}), 2, false);
+  EXPECT_EQ(training.how.slots & one.made->bank->bit("past"), 0u);
+  EXPECT_TRUE(training.given.at(one.made->bank->number("fresh")).equal(torch::ones({4})));
+  // Neither projector nor tower is adapted; the scale is lora_alpha over the ranks in use.
+  for (const auto& site : one.made->bank->layout("fresh").sites) {
+    EXPECT_EQ(site.site.find("projector"), std::string::npos);
+    EXPECT_EQ(site.scale, 2);
+  }
+  EXPECT_EQ(one.made->bank->layout("shared").sites[0].scale, 4);  // 8 over 2
+}
+
+TEST(Pclr, AnswersByTheNewRanksOrThePastOnes) {
+  PclrCase one({{"active", "6", "test"}});
+  const auto first = one.made->data(0), second = one.made->data(5);
+  one.begin(1, first);
+  one.end(1, first);
+  one.begin(2, second);
+  const auto queries = one.stored("queries").to(at::kDouble);
+  const auto batch = second.joined({&first, &second})->rows(range(0, 24));
+  const auto routed = one.made->pass(batch, 2, true);
+  const auto own = query_of(*one.made, batch);
+  const auto gate = [&](const char* slot) { return routed.given.at(one.made->bank->number(slot)); };
+  int64_t last_ones = 0;
+  for (int64_t b = 0; b < 24; ++b) {
+    double score[2];
+    for (int64_t t = 0; t < 2; ++t) {
+      const auto cosine = [&](int64_t begin, int64_t width) {
+        const auto q = own[b].narrow(0, begin, width), k = queries[t].narrow(0, begin, width);
+        return ((q * k).sum() / (q.norm() * k.norm())).item<double>();
+      };
+      score[t] = cosine(0, 32) + static_cast<double>(own.size(1) - 32) / 32 * cosine(32, own.size(1) - 32);
+    }
+    if (std::abs(score[0] - score[1]) < 1e-5) continue;
+    const bool last = score[1] > score[0];
+    last_ones += last;
+    // 6 in use: the 4 new ones and the 2 best old ones, or the 4 old ones there are.
+    EXPECT_EQ(gate("fresh")[b].sum().item<double>(), last ? 4 : 0) << b;
+    EXPECT_EQ(gate("past")[b].sum().item<double>(), last ? 2 : 4) << b;
+  }
+  EXPECT_GT(last_ones, 0);
+  EXPECT_LT(last_ones, 24);
+}
+
+TEST(Pclr, CompressionDropsEveryMthRankAndMovesKeys) {
+  PclrCase one;
+  const auto first = one.made->data(0), second = one.made->data(5);
+  one.begin(1, first);
+  one.end(1, first);
+  one.begin(2, second);
+  std::map<std::string, torch::Tensor> before;
+  for (const auto& [name, tensor] : one.made->bank->tensors()) before[name] = tensor.clone();
+  const auto keys = one.stored("past_keys").clone(), queries = one.stored("queries").to(at::kDouble);
+  one.integrate(2, second);
+  EXPECT_EQ(one.number("past_count"), 2);  // every second of 4
+  EXPECT_EQ(one.number("fresh_count"), 2);
+  for (const char* slot : {"past", "fresh"})
+    for (const auto& [name, tensor] : one.made->bank->tensors_of(slot)) {
+      const int64_t along = name.find("lora_A") != std::string::npos ? 0 : 1;
+      for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(tensor.select(along, i).equal(before[name].select(along, 2 * i)));
+      EXPECT_EQ(tensor.narrow(along, 2, tensor.size(along) - 2).abs().max().item<double>(), 0) << name;
+    }
+  // Both old ranks are chosen by the first stage's query, and by the second's to fill up: their keys move to both.
+  for (int64_t i = 0; i < 2; ++i) {
+    const auto sum = keys[2 * i].to(at::kDouble) + queries[0] + queries[1];
+    const auto text = sum.narrow(0, 0, 32);
+    EXPECT_LT(
+        (one.stored("past_keys")[i].narrow(0, 0, 32).to(at::kDouble) - text / text.norm()).abs().max().item<double>(),
+        1e-5);
+  }
+  // All three slots learn now; what they were is there until the stage ends.
+  EXPECT_EQ(one.made->bank->trained().size(), one.made->bank->tensors().size());
+  EXPECT_EQ(one.number("copies"), static_cast<int64_t>(one.made->bank->tensors().size()));
+  one.end(2, second);
+  EXPECT_EQ(one.number("copies"), 0);
+  EXPECT_FALSE(one.stored("old_gates").defined());
+  // The next stage's ranks begin as copies of old ones, and the shared ones take part.
+  auto context = one.made->stage_context(3, first);
+  one.made->method->begin_stage(context);
+  EXPECT_EQ(one.number("past_count"), 4);
+  const auto fresh = one.made->bank->tensors_of("fresh"), past = one.made->bank->tensors_of("past");
+  for (int64_t i = 0; i < 4; ++i) {
+    bool found = false;
+    for (int64_t j = 0; j < 4; ++j) found = found || fresh[0].second[i].equal(past[0].second[j]);
+    EXPECT_TRUE(found) << i;
+  }
+  EXPECT_NE(one.made->bank->training() & one.made->bank->bit("shared"), 0u);
+}
+
+TEST(Pclr, IntegrationIsTheDivergenceFromTheFullPool) {
+  PclrCase one;
+  const auto first = one.made->data(0), second = one.made->data(5);
+  one.begin(1, first);
+  one.end(1, first);
+  one.begin(2, second);
+  const auto batch = second.rows(range(0, 4));
+  Want want;
+  want.loss = false;
+  want.all_logits = true;
+  const auto logits = [&](const std::vector<double>& fresh, const std::vector<double>& past) {
+    Pass pass;
+    pass.slots = one.made->bank->bit("fresh") | one.made->bank->bit("past");
+    const GivenWeights given = {{one.made->bank->number("fresh"), torch::tensor(fresh, at::kFloat)},
+                                {one.made->bank->number("past"), torch::tensor(past, at::kFloat)}};
+    pass.given = &given;
+    return one.made->model->forward(batch.input, pass, want).all_logits.to(at::kDouble).detach();
+  };
+  ASSERT_EQ(one.made->bank->layout("past").sites[0].rank, 6);
+  const auto old_first = logits({0, 0, 0, 0}, {1, 1, 1, 1, 0, 0}), old_last = logits({1, 1, 1, 1}, {0, 0, 0, 0, 0, 0});
+  one.integrate(2, second);
+  // Compressed, the first stage has two old ranks, the last its two and both old ones.
+  const auto new_first = logits({0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}), new_last = logits({1, 1, 0, 0}, {1, 1, 0, 0, 0, 0});
+  const auto expected = [&](const torch::Tensor& teacher, const torch::Tensor& student) {
+    double out = 0;
+    for (int64_t b = 0; b < 4; ++b) {
+      double sum = 0, count = 0;
+      for (int64_t t = 0; t < teacher.size(1); ++t) {
+        if (!batch.input.mask[b][t].item<bool>()) continue;
+        const auto places =
+            std::get<1>(teacher[b][t].sort(0, true)).narrow(0, 0, std::min<int64_t>(100, teacher.size(2)));
+        const auto p = (teacher[b][t].index_select(0, places) / 2).softmax(0);
+        const auto q = (student[b][t].index_select(0, places) / 2).softmax(0);
+        sum += (p * (p.log() - q.log())).sum().item<double>();
+        ++count;
+      }
+      out += sum / count / 4;
+    }
+    return out;
+  };
+  const double of_first = expected(old_first, new_first), of_last = expected(old_last, new_last);
+  EXPECT_GT(std::abs(of_first - of_last), 1e-4);
+  Phase phase;
+  phase.name = "integrate";
+  std::map<std::string, torch::Tensor> log;
+  std::vector<std::pair<torch::Tensor, double>> losses;
+  const std::vector<int64_t> rows;
+  Share share{one.made->alone};
+  const Output nothing;
+  StepContext step{one.made->trained,
+                   *one.made->model,
+                   *one.made->bank,
+                   *one.made->task,
+                   phase,
+                   batch,
+                   rows,
+                   share,
+                   nothing,
+                   {},
+                   log,
+                   losses,
+                   -1,
+                   1};
+  GradientContext after{2, 0, phase, *one.made->bank, one.made->trained};
+  std::set<int64_t> drawn;
+  for (int i = 0; i < 12; ++i) {
+    losses.clear();
+    const auto last = one.stored("last_divergence").clone();
+    one.made->method->add_losses(step);
+    ASSERT_EQ(losses.size(), 1u);
+    const double found = losses[0].first.item<double>();
+    const int64_t stage = std::abs(found - of_first) < std::abs(found - of_last) ? 0 : 1;
+    EXPECT_NEAR(found, stage == 0 ? of_first : of_last, 1e-4 * (1 + of_first)) << i;
+    one.made->method->after_step(after);
+    const auto now = one.stored("last_divergence");
+    EXPECT_NEAR(now[stage].item<double>(), found, 1e-9);
+    EXPECT_EQ(now[1 - stage].item<double>(), last[1 - stage].item<double>());
+    drawn.insert(stage);
+  }
+  EXPECT_EQ(drawn.size(), 2u);
+  losses[0].first.backward();  // the copies are out of the way again: it reaches the ranks in place
+  EXPECT_TRUE(one.made->bank->tensors_of("past")[0].second.grad().defined());
+}
+
+// Four stages with a full pool from the second on: stopped by turns it ends in the same bits, and the audit passes.
+TEST(Pclr, RunsThroughCompressionsAndResumes) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto options = [&](const std::string& out, const std::string& head) {
+    auto list = small_run(folder / "model", folder / out, "pclr");
+    for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"stream.tasks", "4"},
+                                                                                     {"stream.train", "8"},
+                                                                                     {"stream.val", "4"},
+                                                                                     {"lora_rank", "4"},
+                                                                                     {"head", head},
+                                                                                     {"save_steps", "1"},
+                                                                                     {"pclr.pool", "2"}})
+      list.push_back({key, value, "test"});
+    return list;
+  };
+  const auto straight = run_small(options("straight", "generate"))[0];
+  const auto audit = audit_run(straight, 8);
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+  EXPECT_TRUE(audit.replay_free);
+  bool ended = false;
+  for (int attempt = 0; attempt < 12 && !ended; ++attempt) {
+    plan_stop(SIGINT, StopPlace::step);
+    try {
+      run_small(options("stopped", "generate"), attempt > 0);
+      ended = true;
+    } catch (const std::exception& end) {
+      EXPECT_CONTAINS(std::string(end.what()), "--resume");
+    }
+    forget_stop();
+  }
+  EXPECT_TRUE(ended);
+  expect_same_files(straight, folder / "stopped/pclr");
+  EXPECT_TRUE(audit_run(run_small(options("closed", "answers"))[0], 8).passed());
+}
+
+TEST(Pclr, RefusesAnotherLayoutOfAdapters) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  EXPECT_CONTAINS(message_of([&] { run_small(small_run(folder / "model", folder / "out", "o-lora+pclr")); }),
+                  "methods o-lora and pclr both lay out the adapters");
+}
+
+}  // namespace
+}  // namespace asr
