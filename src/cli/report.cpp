@@ -35,7 +35,8 @@ size_t write_figures(const std::string& folder, const Comparison& comparison) {
 }
 
 // Writes the page anew until every run is complete; only files are read, so the training need not be on this machine.
-void watch(const ReportArguments& arguments) {
+// False: a signal ended it before that.
+bool watch(const ReportArguments& arguments) {
   check(!arguments.output.empty() || arguments.runs.size() == 1, "--watch with several folders: say where the report ",
         "goes with -o FILE.html");
   const std::string path = arguments.output.empty() ? arguments.runs[0] + "/report.html" : arguments.output;
@@ -44,16 +45,17 @@ void watch(const ReportArguments& arguments) {
   for (;;) {
     write_file_atomically(path, watched_page(arguments.runs, version_text(), arguments.seconds));
     const auto runs = read_progress(arguments.runs);
-    if (!runs.empty() && std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.complete; })) return;
+    if (!runs.empty() && std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.complete; }))
+      return true;
     for (int tenth = 0; tenth < 10 * arguments.seconds; ++tenth) {
-      if (interrupted() != 0) return;
+      if (interrupted() != 0) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
 }
 
 void report(const ReportArguments& arguments, const Common& common) {
-  if (arguments.watch) watch(arguments);
+  if (arguments.watch && !watch(arguments)) return;
   const auto set = load_runs(arguments.runs, Damaged::is_skipped);
   check(!arguments.output.empty() || !set.out.empty(),
         "several folders, or a method folder, were named; say where the ", "report goes with -o FILE.html");
@@ -62,19 +64,21 @@ void report(const ReportArguments& arguments, const Common& common) {
   options.against = arguments.against;
   options.skip_mixed = true;
   const auto comparison = compare_runs(set, options);
-  const size_t bytes = write_report(path, set, comparison);
+  const auto page = write_report(path, set, comparison);
+  check(page.unread.empty(), path,
+        ": is written without what cannot be read: ", printable(join(page.unread, "; "), 500));
   const size_t drawings = arguments.figures.empty() ? 0 : write_figures(arguments.figures, comparison);
   for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
   for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   if (common.json)
     print_json({{"report", path},
                 {"runs", set.runs.size()},
-                {"bytes", bytes},
+                {"bytes", page.html.size()},
                 {"drawings", drawings},
                 {"skipped", comparison.skipped}});
   else
     std::cout << set.runs.size() << (set.runs.size() == 1 ? " run" : " runs") << " -> " << path << " ("
-              << human_bytes(static_cast<double>(bytes)) << ")\n";
+              << human_bytes(static_cast<double>(page.html.size())) << ")\n";
   if (!common.json && drawings > 0)
     std::cout << drawings << " drawings and tables of their numbers -> " << arguments.figures << "\n";
 }

@@ -17,13 +17,13 @@ void write_tables(const std::string& out, const Comparison& comparison) {
   write_file_atomically(out + "/compare.csv", csv_table(comparison));
 }
 
-size_t write_report(const std::string& path, const RunSet& set, const Comparison& comparison) {
-  const std::string page = report_page(set, comparison, version_text());
-  write_file_atomically(path, page);
+ReportPage write_report(const std::string& path, const RunSet& set, const Comparison& comparison) {
+  auto page = make_report_page(set, comparison, version_text());
+  write_file_atomically(path, page.html);
   const auto beside = std::filesystem::path(path).replace_extension().string();
   write_file_atomically(beside + ".md", report_markdown(comparison));
   write_file_atomically(beside + ".tex", latex_tables(comparison));
-  return page.size();
+  return page;
 }
 
 void write_summary(const std::string& out) {
@@ -31,7 +31,7 @@ void write_summary(const std::string& out) {
     const auto set = load_runs({out});
     const auto comparison = compare_runs(set, {});
     write_tables(out, comparison);
-    write_report(out + "/report.html", set, comparison);
+    for (const auto& line : write_report(out + "/report.html", set, comparison).unread) log_warn(printable(line, 500));
     for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   } catch (const Error& error) {
     log_warn(out,

@@ -58,10 +58,11 @@ std::string section_html(const Section& part) {
 }
 
 // A file of a run that cannot be read takes away the figures that need it, and no others.
-Figure drawn(const FigureEntry& figure, const ComparisonTable& table) {
+Figure drawn(const FigureEntry& figure, const ComparisonTable& table, std::vector<std::string>& unread) {
   try {
     return figure.draw(table);
   } catch (const Error& error) {
+    unread.emplace_back(error.what());
     return missing(cat("Not shown: ", error.what()));
   }
 }
@@ -90,7 +91,8 @@ std::string differences_html(const Comparison& comparison, const ComparisonTable
 }
 
 // `suffix` tells the sections of several tables apart, so that each can be linked to.
-std::string table_html(const Comparison& comparison, const ComparisonTable& table, const std::string& suffix) {
+std::string table_html(const Comparison& comparison, const ComparisonTable& table, const std::string& suffix,
+                       std::vector<std::string>& unread) {
   std::string out = "<h2>" + escaped(table_title(table)) + "</h2>\n<p class=\"answer\">" +
                     escaped(answer_sentence(table)) + "</p>\n" + main_table(comparison, table);
   if (!table.means) out += answer_matrices(table);
@@ -102,7 +104,7 @@ std::string table_html(const Comparison& comparison, const ComparisonTable& tabl
        (table.means ? "" : facts_html(table)) + differences_html(comparison, table) + html_list(notes, "notes"), ""});
   if (table.means) return out;
   for (const auto& figure : all_figures()) {
-    const auto content = drawn(figure, table);
+    const auto content = drawn(figure, table, unread);
     out += section_html({figure.name + suffix, figure.title, content.html, content.csv});
   }
   return out;
@@ -174,6 +176,11 @@ std::string folded_panels(const std::vector<std::string>& panels, size_t shown, 
 }
 
 std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version) {
+  return make_report_page(set, comparison, version).html;
+}
+
+ReportPage make_report_page(const RunSet& set, const Comparison& comparison, const std::string& version) {
+  std::vector<std::string> unread = set.damaged;
   std::string out =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -181,9 +188,10 @@ std::string report_page(const RunSet& set, const Comparison& comparison, const s
       escaped(title_of(comparison)) + "</title>\n<style>" + page_style() + "</style></head><body><main>\n<h1>" +
       escaped(shortened(title_of(comparison), 200)) + "</h1>\n" + label_buttons(comparison) + remarks_html(comparison);
   for (size_t i = 0; i < comparison.tables.size(); ++i)
-    out += table_html(comparison, comparison.tables[i], i == 0 ? "" : cat("-", i + 1));
-  return out + settings_html(set) + "<footer>" + escaped(version) + "</footer>\n</main><script>" + page_script() +
+    out += table_html(comparison, comparison.tables[i], i == 0 ? "" : cat("-", i + 1), unread);
+  out += settings_html(set, unread) + "<footer>" + escaped(version) + "</footer>\n</main><script>" + page_script() +
          "</script></body></html>\n";
+  return {std::move(out), std::move(unread)};
 }
 
 std::string report_markdown(const Comparison& comparison) {

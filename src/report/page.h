@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/compare.h"
 #include "report/run.h"
@@ -10,7 +11,12 @@
 namespace asr {
 
 // `version` goes into the footer. The same runs give the same bytes.
-std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version);
+struct ReportPage {
+  std::string html;
+  std::vector<std::string> unread;  // runs and files that cannot be read, a line each; the page names them too
+};
+ReportPage make_report_page(const RunSet& set, const Comparison& comparison, const std::string& version);
+std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version);  // its HTML
 
 // The sentences and tables of the page, for those who read text.
 std::string report_markdown(const Comparison& comparison);

@@ -10,8 +10,9 @@
 
 namespace asr {
 
-std::string page_script();                     // what makes the page answer to pointing, clicking and typing
-std::string settings_html(const RunSet& set);  // commands, options and fingerprints, folded
+std::string page_script();  // what makes the page answer to pointing, clicking and typing
+// Commands, options and fingerprints, folded. What cannot be read is named in the page, and in `unread`.
+std::string settings_html(const RunSet& set, std::vector<std::string>& unread);
 
 // Panels of a grid; those beyond the first `shown` behind a click, counted as "7 more skills".
 std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what);

@@ -81,15 +81,23 @@ std::string reproduce_html(const std::string& root, const std::vector<Run>& runs
 
 }  // namespace
 
-std::string settings_html(const RunSet& set) {
+std::string settings_html(const RunSet& set, std::vector<std::string>& unread) {
+  const auto readable = [&unread](const auto& make) {
+    try {
+      return make();
+    } catch (const Error& error) {
+      unread.emplace_back(error.what());
+      return missing(error.what());
+    }
+  };
   std::set<std::string> roots;
   for (const auto& run : set.runs)
     if (!run.from_table()) roots.insert(run.root);
   if (roots.empty()) return missing("No command can be given: these runs are rows of a table.");
   std::string out = "<details id=\"reproduce\"><summary>To reproduce</summary>\n";
-  for (const auto& root : roots) out += reproduce_html(root, set.runs);
+  for (const auto& root : roots) out += readable([&] { return reproduce_html(root, set.runs); });
   out += "</details>\n<details id=\"settings\"><summary>Settings and fingerprints</summary>\n";
-  for (const auto& root : roots) out += fingerprint_html(root);
+  for (const auto& root : roots) out += readable([&] { return fingerprint_html(root); });
   return out + "</details>\n";
 }
 

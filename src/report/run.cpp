@@ -336,6 +336,7 @@ void load_or_skip(const fs::path& folder, const fs::path& root, RunSet& set, Dam
     load_run(folder, root, set);
   } catch (const Error& error) {
     set.skipped.push_back(cat(folder.string(), ": cannot be read: ", error.what()));
+    set.damaged.push_back(set.skipped.back());
   }
 }
 

@@ -64,6 +64,7 @@ std::map<std::string, std::string> dotted_options(const nlohmann::json& options)
 struct RunSet {
   std::vector<Run> runs;             // those with a stage done, by folder
   std::vector<std::string> skipped;  // one line each: folder and why
+  std::vector<std::string> damaged;  // those of them that cannot be read
   std::vector<std::string> notes;    // what a reader of the numbers should know
   std::string out;                   // the one OUT folder that was named; empty when several, or a method folder
 };
