@@ -143,6 +143,12 @@ struct GradientContext {
   const NamedParameters& parameters;
 };
 
+// What a method makes a task of its own from.
+struct TaskContext {
+  const Backbone& model;
+  std::function<std::map<std::string, int64_t>()> answers;  // of training, and how many samples have each
+};
+
 // A batch that a method makes: this process's part of it.
 struct OwnBatch {
   SampleBatch batch;
@@ -160,6 +166,9 @@ class Method {
   virtual std::vector<Assignment> native() const { return {}; }
   // Folders of frozen models that it reads beside the backbone; their content is part of what a run is.
   virtual std::vector<std::string> encoder_folders() const { return {}; }
+  // What is learnt in place of what the option `head` says; null: that. One method of a run may bring it; it is made
+  // once, before `prepare`, and stored with the adapters.
+  virtual std::unique_ptr<Task> task(const TaskContext&) { return nullptr; }
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }

@@ -17,6 +17,7 @@ namespace {
 class Vqacl final : public Method {
  public:
   Keeps keeps() const override { return Keeps::samples; }
+  std::vector<Assignment> native() const override { return GroupReplay::recipe(); }
   // Two memories in a run would each be the other's past.
   bool combines_with(const Method& other) const override { return other.keeps() != Keeps::samples; }
 

@@ -96,7 +96,9 @@ void Recorder::evaluate() {
     const auto& set = parts_.data.get_of_stage(parts_.order[b], parts_.config.run.scored_split(),
                                                parts_.joint() ? 0 : static_cast<int>(b) + 1);
     // Before any training every adapter is the identity, so one evaluation serves all runs of a process.
-    auto* known = parts_.at.stage == 0 ? &parts_.data.zero_shot[{parts_.order[b], parts_.config.run.head}] : nullptr;
+    auto* known = parts_.at.stage == 0 && !parts_.own_task
+                      ? &parts_.data.zero_shot[{parts_.order[b], parts_.config.run.head}]
+                      : nullptr;
     if (known && !known->texts.empty())
       scores.push_back(*known);
     else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -111,16 +112,23 @@ void add_slots(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& meth
   }
 }
 
-void add_head(RunFacts& facts) {
-  if (facts.config.run.head != Head::answers) return;
-  std::set<std::string> answers;
-  for (size_t task = 0; task < facts.stream->tasks().size(); ++task)
-    for (int64_t i = 0; i < facts.stream->size(task, DataSplit::train); ++i)
-      answers.insert(facts.stream->text(task, DataSplit::train, i).answer);
-  const auto classes = static_cast<int64_t>(answers.size());
-  facts.head["answer_head.weight"] = {classes, facts.model->width()};
-  facts.adapter["answer_head.weight"] = {classes, facts.model->width()};
-  facts.sizes.parameters += classes * facts.model->width();
+void add_head(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& methods) {
+  const auto answers = [&] {
+    std::map<std::string, int64_t> out;
+    for (size_t task = 0; task < facts.stream->tasks().size(); ++task)
+      for (int64_t i = 0; i < facts.stream->size(task, DataSplit::train); ++i)
+        ++out[facts.stream->text(task, DataSplit::train, i).answer];
+    return out;
+  };
+  if (const auto own = methods_task(methods, method_parts(facts.method), {*facts.model, answers})) {
+    for (const auto& [name, tensor] : own->parameters()) facts.head[name] = tensor.sizes().vec();
+  } else if (facts.config.run.head == Head::answers) {
+    facts.head["answer_head.weight"] = {static_cast<int64_t>(answers().size()), facts.model->width()};
+  }
+  for (const auto& [name, sizes] : facts.head) {
+    facts.adapter[name] = sizes;
+    facts.sizes.parameters += std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+  }
 }
 
 }  // namespace
@@ -158,7 +166,7 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   const auto parts = method_parts(out.method);
   const auto methods = make_methods(out.method, out.config.method_assignments);
   add_slots(out, methods);
-  add_head(out);
+  add_head(out, methods);
   out.memory = memory_shapes(out.sizes);
   for (const auto& method : methods)
     for (const auto& shape : method->kept(out.sizes)) {

@@ -1,7 +1,7 @@
 #include "train/run_parts.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "base/checksums.h"
 #include "base/error.h"
@@ -18,14 +18,20 @@
 namespace asr {
 namespace {
 
-// Answers that training shows; what is scored plays no part.
-std::vector<std::string> training_answers(Data& data) {
-  std::set<std::string> out;
+// Answers that training shows, and how often; what is scored plays no part.
+std::map<std::string, int64_t> training_answers(Data& data) {
+  std::map<std::string, int64_t> out;
   for (size_t task = 0; task < data.stream().tasks().size(); ++task) {
     const auto& set = data.get(task, DataSplit::train);
-    for (int64_t i = 0; i < set.size(); ++i) out.insert(set.info(i).answer);
+    for (int64_t i = 0; i < set.size(); ++i) ++out[set.info(i).answer];
   }
-  return {out.begin(), out.end()};
+  return out;
+}
+
+std::vector<std::string> names_of_answers(const std::map<std::string, int64_t>& counted) {
+  std::vector<std::string> out;
+  for (const auto& [answer, count] : counted) out.push_back(answer);
+  return out;
 }
 
 uint64_t slot_seed(uint64_t seed, const std::string& slot) {
@@ -51,7 +57,11 @@ RunParts::RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone&
       bank(base.all_sites()) {
   methods = make_methods(key.composition, config.method_assignments);
   make_slots(1);
-  task = config.run.head == Head::answers ? closed_task(model, training_answers(data)) : language_task();
+  task = methods_task(methods, method_names, {model, [&] { return training_answers(data); }});
+  own_task = task != nullptr;
+  if (!own_task)
+    task = config.run.head == Head::answers ? closed_task(model, names_of_answers(training_answers(data)))
+                                            : language_task();
   for (auto& method : methods) method->prepare(model, config.options);
   analysis_memory.options = config.options;
   analysis_memory.skill_names = skill_names();
@@ -259,6 +269,20 @@ AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, 
     owner = names[m];
   }
   return with_projector(out ? *out : AdapterLayout{plain.slot}, sites, plain);
+}
+
+std::unique_ptr<Task> methods_task(const std::vector<std::unique_ptr<Method>>& methods,
+                                   const std::vector<std::string>& names, const TaskContext& run) {
+  std::unique_ptr<Task> out;
+  std::string owner;
+  for (size_t m = 0; m < methods.size(); ++m) {
+    auto brought = methods[m]->task(run);
+    if (!brought) continue;
+    check(!out, "methods ", owner, " and ", names[m], " both bring a task of their own; they cannot be combined");
+    out = std::move(brought);
+    owner = names[m];
+  }
+  return out;
 }
 
 void RunParts::make_slots(int stage) {

@@ -53,6 +53,7 @@ class RunParts {
   std::vector<std::unique_ptr<Method>> methods;
   AdapterBank bank;
   std::unique_ptr<Task> task;
+  bool own_task = false;            // a method brought it
   PrototypeMemory analysis_memory;  // measured for every method, for analysis; not part of any method's state
   Position at;
 
@@ -94,6 +95,10 @@ PlainLayout plain_layout(Backbone& model, const RunOptions& run);
 // one that is trained whole is a slot of its own, the same in all stages.
 AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
                            const std::vector<AdapterSite>& sites, const PlainLayout& plain, int stage);
+
+// The task that one of the methods brings; null: none does. Two that do are an error.
+std::unique_ptr<Task> methods_task(const std::vector<std::unique_ptr<Method>>& methods,
+                                   const std::vector<std::string>& names, const TaskContext& run);
 
 // The part of the name that sets phases of one stage apart in random draws.
 uint64_t phase_key(int stage, const Phase& phase);

@@ -44,6 +44,7 @@ std::vector<Assignment> contract_run(const std::string& model, const std::string
                                            {"er.buffer", "5"},
                                            {"vqacl.buffer", "5"},
                                            {"adapt-inf.buffer", "5"},
+                                           {"bcp-mfa.buffer", "5"},
                                            {"save_steps", "1"}})
     list.push_back({key, value, "test"});
   return list;
@@ -156,7 +157,8 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
     // them agrees, the factors need not.
     const bool turns = method == "keeplora";
     const bool own = method == "moelora" || method == "o-lora" || method == "hide-llava" || method == "route" ||
-                     method == "sefe" || method == "cl-moe" || method == "quad" || method == "pclr";
+                     method == "sefe" || method == "cl-moe" || method == "quad" || method == "pclr" ||
+                     method == "bcp-mfa";
     const auto how = turns ? CloseAdapters::not_at_all : own ? CloseAdapters::mean : CloseAdapters::each;
     expect_close_runs(one + "/" + method, two + "/" + method, turns || own ? 2e-3 : 2e-5, !turns && !own, how);
   }

@@ -32,6 +32,7 @@ inline std::vector<Assignment> small_run(const std::string& model, const std::st
           set("er.buffer", "9"),
           set("vqacl.buffer", "9"),
           set("adapt-inf.buffer", "9"),
+          set("bcp-mfa.buffer", "9"),
           set("save_steps", "2"),
           set("skills.parser", ASR_SOURCE_DIR "/assets/parser-world.safetensors")};
 }

@@ -96,6 +96,14 @@ void GroupReplay::share_out(const StageContext& stage) {
   buffer_.add(stage.data, chosen, stage.stage, stage.team);
 }
 
+std::vector<Assignment> GroupReplay::recipe() {
+  return {{"learning_rate", "1e-4", ""},
+          {"per_device_train_batch_size", "80", ""},
+          {"num_train_epochs", "3", ""},
+          {"warmup_ratio", "0.1", ""},
+          {"max_grad_norm", "5", ""}};
+}
+
 std::vector<StateShape> GroupReplay::kept() {
   constexpr int64_t any = kAnySize;
   return {{"pictures", StateKind::sample, {any}},

@@ -27,6 +27,7 @@ class GroupReplay {
   void share_out(const StageContext& stage);
   const ReplayBuffer& buffer() const { return buffer_; }
 
+  static std::vector<Assignment> recipe();  // of the code that this replay was published with, VL-T5's
   void state(StateVisitor& visitor) { buffer_.state(visitor); }
   static std::vector<StateShape> kept();
   MethodCosts costs(const CostContext& run) const;

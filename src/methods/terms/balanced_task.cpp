@@ -1,0 +1,107 @@
+#include "methods/terms/balanced_task.h"
+
+#include "base/error.h"
+
+namespace asr {
+namespace {
+
+// The orthogonal matrix nearest to this one.
+torch::Tensor polar_factor(const torch::Tensor& matrix) {
+  const auto [left, values, right] = at::linalg_svd(matrix, /*full_matrices=*/false);
+  return left.mm(right);
+}
+
+torch::Tensor unit_rows(const torch::Tensor& rows) {
+  return rows / rows.norm(2, 1, true).clamp_min(1e-12);
+}
+
+torch::Tensor mean_embeddings(const Backbone& model, const std::vector<std::string>& answers) {
+  std::vector<torch::Tensor> rows;
+  for (const auto& answer : answers) {
+    std::vector<int64_t> ids;
+    for (const auto& token : model.tokenizer().encode(answer)) ids.push_back(token.id);
+    const auto index = torch::tensor(ids, at::kLong).to(model.device());
+    rows.push_back(model.token_embedding().index_select(0, index).to(at::kFloat).mean(0));
+  }
+  return at::stack(rows);  // [K, width]
+}
+
+}  // namespace
+
+torch::Tensor orthogonal_factor(const torch::Tensor& matrix) {
+  if (matrix.size(0) < matrix.size(1)) return orthogonal_factor(matrix.t()).t().contiguous();
+  const auto [q, r] = at::linalg_qr(matrix);
+  const auto diagonal = r.diagonal();
+  return q * at::where(diagonal.lt(0), -at::ones_like(diagonal), at::ones_like(diagonal));
+}
+
+BalancedTask::BalancedTask(const Backbone& model, std::vector<std::string> answers) : answers_(std::move(answers)) {
+  check(answers_.size() >= 2, "a balanced classifier needs two answers to choose from; the stream has ",
+        answers_.size());
+  at::NoGradGuard no_grad;
+  for (const auto& answer : answers_) index_.emplace(answer, static_cast<int64_t>(index_.size()));
+  rotation_ = polar_factor(mean_embeddings(model, answers_).t()).contiguous().requires_grad_();
+  scale_ = at::ones({rotation_.size(0)}, rotation_.options().requires_grad(false)).requires_grad_();
+  shift_ = at::zeros({rotation_.size(0)}, rotation_.options().requires_grad(false)).requires_grad_();
+}
+
+torch::Tensor BalancedTask::logits(const Output& output, const std::vector<torch::Tensor>& parameters) const {
+  const auto turned = output.state.to(at::kFloat).mm(parameters.empty() ? rotation_ : parameters[0]);  // h U
+  return turned - turned.mean(1, true);                                                                // h U E
+}
+
+torch::Tensor BalancedTask::targets(const SampleBatch& batch) const {
+  auto out = at::zeros({batch.size(), static_cast<int64_t>(answers_.size())}, at::kFloat);
+  for (size_t b = 0; b < batch.info.size(); ++b)
+    for (const auto& [answer, worth] : answer_scores(batch.info[b]))
+      if (const auto place = index_.find(answer); place != index_.end())
+        out[static_cast<int64_t>(b)][place->second] = worth;
+  return out.to(rotation_.device());
+}
+
+torch::Tensor BalancedTask::loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const {
+  const auto each = -(targets(batch) * logits(output, {}).log_softmax(1)).sum(1);
+  return (weights.defined() ? each * weights : each).mean();
+}
+
+std::vector<std::string> BalancedTask::answers(const Backbone& model, const Batch& batch, const Pass& pass,
+                                               int64_t) const {
+  at::NoGradGuard no_grad;
+  Want want;
+  want.loss = false;
+  want.state = true;
+  const auto best = logits(model.forward(batch, pass, want), {}).argmax(1).cpu();
+  std::vector<std::string> out;
+  for (int64_t i = 0; i < best.numel(); ++i) out.push_back(answers_[static_cast<size_t>(best[i].item<int64_t>())]);
+  return out;
+}
+
+NamedParameters BalancedTask::parameters() const {
+  return {{"balanced_head.rotation", rotation_}, {"balanced_head.scale", scale_}, {"balanced_head.shift", shift_}};
+}
+
+torch::Tensor BalancedTask::prototypes() const {
+  return (rotation_ - rotation_.mean(1, true)).t();
+}
+
+torch::Tensor BalancedTask::features(const torch::Tensor& states) const {
+  constexpr double kVarianceFloor = 1e-5;
+  const auto centered = states - states.mean(0, true);
+  const auto variance = centered.square().mean(0, true);
+  return unit_rows(centered / (variance + kVarianceFloor).sqrt() * scale_ + shift_);
+}
+
+torch::Tensor BalancedTask::alignment(const torch::Tensor& states, AlignmentCost cost,
+                                      const SinkhornOptions& sinkhorn) const {
+  const auto found = features(states), wanted = prototypes();
+  if (cost == AlignmentCost::cosine) return transport_cost(1 - found.mm(unit_rows(wanted).t()), sinkhorn);
+  const auto squares = found.square().sum(1, true) - 2 * found.mm(wanted.t()) + wanted.square().sum(1).unsqueeze(0);
+  return transport_cost(squares / static_cast<double>(wanted.size(1)), sinkhorn);
+}
+
+void BalancedTask::retract() {
+  at::NoGradGuard no_grad;
+  rotation_.copy_(orthogonal_factor(rotation_));
+}
+
+}  // namespace asr

@@ -1,0 +1,272 @@
+// BCP-MFA: the geometry of its prototypes, its soft targets, the transport between features and prototypes and the
+// orthogonality of what is learnt; each against numbers made here by hand.
+#include <cmath>
+
+#include "methods/terms/balanced_task.h"
+#include "tests/methods/method_case.h"
+#include "tests/methods/recomputation.h"
+
+namespace asr {
+namespace {
+
+using Table = std::vector<std::vector<double>>;
+
+std::vector<std::string> some_answers(size_t count) {
+  std::vector<std::string> out;
+  for (const std::string color : {"red", "green", "blue", "yellow", "purple", "orange", "cyan", "brown"})
+    for (const std::string shape : {"circle", "square", "triangle", "cross", "star", "diamond", "ring", "heart"})
+      if (out.size() < count) out.push_back(color + " " + shape);
+  return out;
+}
+
+torch::Tensor rotation_of(const Task& task) {
+  return task.parameters().at(0).second.detach().to(at::kDouble);
+}
+
+// The plain form of the iteration, with scaling factors in place of their logarithms.
+struct PlainTransport {
+  Table plan;
+  double value = 0;
+  int64_t iterations = 0;
+};
+PlainTransport transport_by_hand(const Table& cost, const SinkhornOptions& options) {
+  const size_t n = cost.size(), m = cost[0].size();
+  std::vector<double> a(n, 1), b(m, 1);
+  PlainTransport out;
+  while (out.iterations < options.iterations) {
+    ++out.iterations;
+    double moved = 0;
+    for (size_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < m; ++j) sum += std::exp(-cost[i][j] / options.epsilon) * b[j];
+      const double next = 1.0 / static_cast<double>(n) / sum;
+      moved += options.epsilon * std::abs(std::log(next) - std::log(a[i]));
+      a[i] = next;
+    }
+    for (size_t j = 0; j < m; ++j) {
+      double sum = 0;
+      for (size_t i = 0; i < n; ++i) sum += std::exp(-cost[i][j] / options.epsilon) * a[i];
+      b[j] = 1.0 / static_cast<double>(m) / sum;
+    }
+    if (moved < options.stop) break;
+  }
+  out.plan = cost;
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < m; ++j) {
+      out.plan[i][j] = a[i] * std::exp(-cost[i][j] / options.epsilon) * b[j];
+      out.value += out.plan[i][j] * cost[i][j];
+    }
+  return out;
+}
+
+Table table_of(const torch::Tensor& t) {
+  Table out(static_cast<size_t>(t.size(0)), std::vector<double>(static_cast<size_t>(t.size(1))));
+  for (int64_t i = 0; i < t.size(0); ++i)
+    for (int64_t j = 0; j < t.size(1); ++j)
+      out[static_cast<size_t>(i)][static_cast<size_t>(j)] = t[i][j].item<double>();
+  return out;
+}
+
+TEST(BalancedTask, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
+  const auto model = small_model();  // width 32
+  const BalancedTask task(*model, some_answers(7));
+  const auto p = task.prototypes().detach().to(at::kDouble);
+  ASSERT_EQ(p.sizes(), (std::vector<int64_t>{7, 32}));
+  for (int64_t i = 0; i < 7; ++i)
+    for (int64_t j = 0; j < 7; ++j) {
+      const double cosine = (p[i].dot(p[j]) / (p[i].norm() * p[j].norm())).item<double>();
+      EXPECT_NEAR(cosine, i == j ? 1 : -1.0 / 6, 1e-5) << i << " " << j;
+    }
+  EXPECT_LT(p.sum(0).abs().max().item<double>(), 1e-5) << "they balance";
+}
+
+// Orthonormal rows are all there is room for, and angles differ.
+TEST(BalancedTask, MoreAnswersThanTheWidthLeaveOrthonormalRows) {
+  const auto model = small_model();
+  const BalancedTask task(*model, some_answers(50));
+  const auto u = rotation_of(task);
+  ASSERT_EQ(u.sizes(), (std::vector<int64_t>{32, 50}));
+  EXPECT_LT((u.mm(u.t()) - at::eye(32, at::kDouble)).abs().max().item<double>(), 1e-5);
+  const auto p = task.prototypes().detach().to(at::kDouble);
+  const auto unit = p / p.norm(2, 1, true);
+  const auto cosines = unit.mm(unit.t()).masked_select(at::eye(50, at::kBool).logical_not());
+  EXPECT_GT((cosines.max() - cosines.min()).item<double>(), 0.1);
+}
+
+TEST(BalancedTask, LogitsAreStatesTimesUTimesE) {
+  const auto model = small_model();
+  const BalancedTask task(*model, some_answers(9));
+  Output output;
+  output.state = torch::randn({4, 32});
+  const auto u = rotation_of(task);
+  const auto e = at::eye(9, at::kDouble) - at::full({9, 9}, 1.0 / 9, at::kDouble);
+  const auto expected = output.state.to(at::kDouble).mm(u).mm(e);
+  EXPECT_TRUE(at::allclose(task.logits(output, {}).detach().to(at::kDouble), expected, 1e-4, 1e-4));
+  const auto earlier = torch::randn({32, 9});
+  EXPECT_TRUE(at::allclose(task.logits(output, {earlier}).to(at::kDouble),
+                           output.state.to(at::kDouble).mm(earlier.to(at::kDouble)).mm(e), 1e-4, 1e-4));
+}
+
+TEST(BalancedTask, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
+  const auto model = small_model();
+  const auto list = some_answers(4);
+  const BalancedTask task(*model, list);
+  SampleBatch batch;
+  batch.input.ids = torch::zeros({3, 1}, at::kLong);
+  batch.info = {{"1", "what?", list[2], "", {list[2]}},
+                {"2", "what?", list[0], "", {list[0], list[0], list[3], "a thing"}},
+                {"3", "what?", "a thing", "", {"a thing"}}};
+  Output output;
+  output.state = torch::randn({3, 32});
+  const auto z = task.logits(output, {}).detach().to(at::kDouble);
+  const auto log_p = [&](int64_t b, int64_t k) {
+    double sum = 0;
+    for (int64_t j = 0; j < 4; ++j) sum += std::exp(z[b][j].item<double>());
+    return z[b][k].item<double>() - std::log(sum);
+  };
+  const double losses[] = {-log_p(0, 2), -2.0 / 3 * log_p(1, 0) - 1.0 / 3 * log_p(1, 3), 0};
+  EXPECT_NEAR(task.loss(output, batch, {}).item<double>(), (losses[0] + losses[1]) / 3, 1e-5);
+  const auto weights = torch::tensor({0.5, 2.0, 7.0});
+  EXPECT_NEAR(task.loss(output, batch, weights).item<double>(), (losses[0] * 0.5 + losses[1] * 2) / 3, 1e-5);
+}
+
+TEST(BalancedTask, FeaturesAreNormalisedOverTheBatchAndThenEach) {
+  const auto model = small_model();
+  const BalancedTask task(*model, some_answers(4));
+  const auto states = torch::randn({6, 32}) * 3 + 1;
+  const auto h = states.to(at::kDouble);
+  auto expected = (h - h.mean(0, true)) / (h.var(0, false, true) + 1e-5).sqrt();
+  expected = expected / expected.norm(2, 1, true);
+  EXPECT_TRUE(at::allclose(task.features(states).detach().to(at::kDouble), expected, 1e-4, 1e-4));
+}
+
+TEST(Transport, IsThePlainIterationsValue) {
+  const auto cost = torch::rand({5, 8}, at::kDouble) * 2;
+  for (const double epsilon : {1.0, 0.2}) {
+    SinkhornOptions options;
+    options.epsilon = epsilon;
+    const auto plain = transport_by_hand(table_of(cost), options);
+    EXPECT_NEAR(transport_cost(cost, options).item<double>(), plain.value, 1e-10) << epsilon;
+    EXPECT_LT(plain.iterations, 200) << "it stops by its rule";
+    options.iterations = 1;
+    EXPECT_NEAR(transport_cost(cost, options).item<double>(), transport_by_hand(table_of(cost), options).value, 1e-10);
+  }
+}
+
+// With little entropy and time the plan is the cheapest assignment.
+TEST(Transport, ComesToTheCheapestAssignment) {
+  const auto cost = torch::tensor({{0.9, 0.1, 0.7}, {0.2, 0.8, 0.6}, {0.5, 0.9, 0.3}}, at::kDouble);
+  SinkhornOptions options;
+  options.epsilon = 0.01;
+  options.iterations = 2000;
+  options.stop = 0;
+  EXPECT_NEAR(transport_cost(cost, options).item<double>(), (0.1 + 0.2 + 0.3) / 3, 1e-6);
+}
+
+TEST(Transport, GradientsAreDifferencesThroughAllIterations) {
+  auto cost = (torch::rand({4, 6}, at::kDouble) * 2).requires_grad_();
+  SinkhornOptions options;
+  options.epsilon = 0.3;
+  options.iterations = 7;
+  options.stop = 0;
+  const auto gradient = gradients(transport_cost(cost, options), {cost})[0];
+  constexpr double kStep = 1e-5;
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 6; ++j) {
+      auto up = cost.detach().clone(), down = cost.detach().clone();
+      up[i][j] += kStep;
+      down[i][j] -= kStep;
+      const double slope =
+          (transport_by_hand(table_of(up), options).value - transport_by_hand(table_of(down), options).value) /
+          (2 * kStep);
+      EXPECT_NEAR(gradient[i][j].item<double>(), slope, 1e-7) << i << " " << j;
+    }
+}
+
+TEST(OrthogonalFactor, IsOrthogonalNearAndUntouchedWhereItWas) {
+  for (const auto& sizes : {std::vector<int64_t>{9, 4}, std::vector<int64_t>{4, 9}}) {
+    const auto q = orthogonal_factor(torch::randn(sizes, at::kDouble));
+    const auto small = sizes[0] < sizes[1] ? q.mm(q.t()) : q.t().mm(q);
+    EXPECT_LT((small - at::eye(4, at::kDouble)).abs().max().item<double>(), 1e-12);
+    EXPECT_LT((orthogonal_factor(q) - q).abs().max().item<double>(), 1e-12);
+    const auto moved = orthogonal_factor(q + torch::randn(sizes, at::kDouble) * 1e-4);
+    EXPECT_LT((moved - q).abs().max().item<double>(), 1e-2) << "no column changes its sign";
+  }
+}
+
+// A step of a real run: both of its losses by hand from the checkpoint before it, and U orthogonal after it.
+TEST(BcpMfa, LoggedLossesAreThoseByHandAndUStaysOrthogonal) {
+  Recomputation again("bcp-mfa", {{"bcp-mfa.buffer", "6"}});
+  again.set(Recomputation::kBefore);
+  const auto stage = again.whole_stage(1);
+  const auto u = again.kept("adapter.balanced_head.rotation");
+  ASSERT_GT(u.size(0), u.size(1));
+  const int64_t count = u.size(1);
+  EXPECT_LT((u.t().mm(u) - at::eye(count, at::kDouble)).abs().max().item<double>(), 1e-5);
+  std::set<std::string> answers;
+  for (const size_t task : {0, 1})
+    for (const auto& info : again.whole_stage(task).info) answers.insert(info.answer);
+  ASSERT_EQ(static_cast<int64_t>(answers.size()), count);
+
+  at::NoGradGuard no_grad;
+  Want want;
+  want.loss = false;
+  want.state = true;
+  const auto h = again.model->forward(stage.input, Pass{}, want).state.to(at::kDouble);
+  const auto e = at::eye(count, at::kDouble) - at::full({count, count}, 1.0 / static_cast<double>(count), at::kDouble);
+  const auto z = h.mm(u).mm(e);
+  double task_loss = 0;
+  for (int64_t b = 0; b < stage.size(); ++b) {
+    const auto place = std::distance(answers.begin(), answers.find(stage.info[static_cast<size_t>(b)].answer));
+    task_loss += (z[b].exp().sum().log() - z[b][place]).item<double>() / static_cast<double>(stage.size());
+  }
+  EXPECT_NEAR(again.log["task_loss"].get<double>(), task_loss, 2e-4 * task_loss);
+
+  auto f = (h - h.mean(0, true)) / (h.var(0, false, true) + 1e-5).sqrt();
+  f = f * again.kept("adapter.balanced_head.scale") + again.kept("adapter.balanced_head.shift");
+  f = f / f.norm(2, 1, true);
+  auto p = u.mm(e).t();
+  p = p / p.norm(2, 1, true);
+  const double transport = transport_by_hand(table_of(1 - f.mm(p.t())), {}).value;
+  EXPECT_NEAR(again.log["mfa_loss"].get<double>(), 5 * transport, 2e-4 * 5 * transport);
+  EXPECT_NEAR(again.log["loss"].get<double>(), task_loss + 5 * transport, 2e-4 * (task_loss + 5 * transport));
+}
+
+class FakeTaskOwner final : public Method {
+ public:
+  std::unique_ptr<Task> task(const TaskContext&) override { return language_task(); }
+};
+
+TEST(BcpMfa, BadInputIsOneLine) {
+  EXPECT_CONTAINS(message_of([] { method_parts("bcp-mfa+er"); }), "bcp-mfa cannot be combined with er");
+  EXPECT_EQ(message_of([] { method_parts("asr+bcp-mfa"); }), "");
+  const auto model = small_model();
+  const TaskContext run{*model, [] { return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}}; }};
+  std::vector<std::unique_ptr<Method>> both;
+  both.push_back(make_method("bcp-mfa"));
+  both.push_back(std::make_unique<FakeTaskOwner>());
+  EXPECT_CONTAINS(message_of([&] {
+                    methods_task(both, {"bcp-mfa", "fake"}, run);
+                  }),
+                  "methods bcp-mfa and fake both bring a task of their own");
+  EXPECT_CONTAINS(message_of([&] { BalancedTask(*model, {"red"}); }), "needs two answers");
+}
+
+TEST(BcpMfa, TheListHasTheMostFrequentAnswers) {
+  const auto model = small_model();
+  auto method = std::move(make_methods("bcp-mfa", {{"bcp-mfa.answers", "2", "test"}})[0]);
+  const auto task = method->task({*model, [] {
+                                    return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}, {"green", 5}};
+                                  }});
+  EXPECT_EQ(rotation_of(*task).size(1), 2);
+  SampleBatch batch;
+  batch.input.ids = torch::zeros({3, 1}, at::kLong);
+  for (const std::string answer : {"red", "blue", "green"}) batch.info.push_back({"1", "what?", answer, "", {answer}});
+  const auto targets = static_cast<const BalancedTask&>(*task).targets(batch).sum(1);
+  EXPECT_EQ(targets[0].item<double>(), 1);
+  EXPECT_EQ(targets[1].item<double>(), 0);
+  EXPECT_EQ(targets[2].item<double>(), 1);
+}
+
+}  // namespace
+}  // namespace asr
