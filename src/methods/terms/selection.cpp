@@ -231,6 +231,9 @@ SignProjection::SignProjection(int64_t numbers, int64_t dimension, uint64_t key)
     bits = i % 64 == 0 ? random.next() : bits >> 1;
     sign[i] = bits & 1 ? 1 : -1;
   }
+  // To widen them for every row takes longer than the product does.
+  constexpr int64_t kWidened = int64_t(1) << 28;
+  if (signs_.numel() <= kWidened) signs_ = signs_.to(at::kFloat);
 }
 
 torch::Tensor SignProjection::operator()(const torch::Tensor& x) {

@@ -68,7 +68,7 @@ class SignProjection {
 
  private:
   int64_t dimension_;
-  torch::Tensor signs_;  // [numbers, dimension] int8, or undefined
+  torch::Tensor signs_;  // [numbers, dimension] int8, or floats up to 1 GiB; or undefined
 };
 
 }  // namespace asr
