@@ -11,7 +11,7 @@ torch::Tensor polar_factor(const torch::Tensor& matrix) {
   return left.mm(right);
 }
 
-torch::Tensor unit_rows(const torch::Tensor& rows) {
+torch::Tensor unit_features(const torch::Tensor& rows) {
   return rows / rows.norm(2, 1, true).clamp_min(1e-12);
 }
 
@@ -88,13 +88,13 @@ torch::Tensor BalancedTask::features(const torch::Tensor& states) const {
   constexpr double kVarianceFloor = 1e-5;
   const auto centered = states - states.mean(0, true);
   const auto variance = centered.square().mean(0, true);
-  return unit_rows(centered / (variance + kVarianceFloor).sqrt() * scale_ + shift_);
+  return unit_features(centered / (variance + kVarianceFloor).sqrt() * scale_ + shift_);
 }
 
 torch::Tensor BalancedTask::alignment(const torch::Tensor& states, AlignmentCost cost,
                                       const SinkhornOptions& sinkhorn) const {
   const auto found = features(states), wanted = prototypes();
-  if (cost == AlignmentCost::cosine) return transport_cost(1 - found.mm(unit_rows(wanted).t()), sinkhorn);
+  if (cost == AlignmentCost::cosine) return transport_cost(1 - found.mm(unit_features(wanted).t()), sinkhorn);
   const auto squares = found.square().sum(1, true) - 2 * found.mm(wanted.t()) + wanted.square().sum(1).unsqueeze(0);
   return transport_cost(squares / static_cast<double>(wanted.size(1)), sinkhorn);
 }
