@@ -28,7 +28,7 @@ run() {
   local files=("configs/paper/$setting.yaml" "$backbone")
   local options=(--set "output_dir=$folder" --set "gradient_accumulation_steps=$((step / each))" --set "seeds=${SEEDS:-[0,1,2]}")
   if [ "${PLAN:-}" ]; then
-    "$asr" doctor "${files[@]}" "${options[@]}" "$@" --assume
+    "$asr" doctor "${files[@]}" "${options[@]}" "$@" --assume || true  # it says what fails; the other settings are planned too
     return
   fi
   [ -d "$folder" ] && resume=--resume
