@@ -157,8 +157,7 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
     // them agrees, the factors need not.
     const bool turns = method == "keeplora";
     const bool own = method == "moelora" || method == "o-lora" || method == "hide-llava" || method == "route" ||
-                     method == "sefe" || method == "cl-moe" || method == "quad" || method == "pclr" ||
-                     method == "bcp-mfa";
+                     method == "sefe" || method == "cl-moe" || method == "pclr" || method == "bcp-mfa";
     const auto how = turns ? CloseAdapters::not_at_all : own ? CloseAdapters::mean : CloseAdapters::each;
     expect_close_runs(one + "/" + method, two + "/" + method, turns || own ? 2e-3 : 2e-5, !turns && !own, how);
   }
