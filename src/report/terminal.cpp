@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "report/answer.h"
+#include "report/markup.h"
 #include "report/matrices.h"
 
 namespace asr {
@@ -21,9 +22,12 @@ int cube_color(Rgb color) {
 }
 
 std::string name_column(const std::string& name, int width) {
-  const std::string text = printable(name, static_cast<size_t>(width));
-  const auto characters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-  return text + std::string(static_cast<size_t>(std::max<ptrdiff_t>(0, width - characters)), ' ');
+  const auto characters = [](const std::string& text) {
+    return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  };
+  std::string text = printable(name, 200);
+  if (characters(text) > width) text = shortened(text, static_cast<size_t>(width - 1));
+  return text + std::string(static_cast<size_t>(width - characters(text)), ' ');
 }
 
 // Eighths of a cell, so that small differences show.

@@ -118,6 +118,7 @@ TEST(Terminal, BarsAndMatrices) {
   EXPECT_CONTAINS(text,
                   "asr                  \x1b[36m" + sixteen + "▌\x1b[0m 55.0\n");  // 55 % of 30 cells: 16 and a half
   EXPECT_CONTAINS(text, "m  70.0\x1b[0m");
+  EXPECT_CONTAINS(text, std::string(14, ' ') + " count  color  read  \n");
 }
 
 }  // namespace
