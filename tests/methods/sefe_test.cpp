@@ -216,6 +216,7 @@ TEST(Sefe, AsksItsShareOfAStageInAnotherStyle) {
         EXPECT_EQ(after.id, before.id);
         if (after.question == before.question) continue;
         out[first + i] = {after.question, after.answer};
+        EXPECT_NE(after.answer, before.answer);  // no style answers as the original does
         EXPECT_EQ(after.references, std::vector<std::string>{after.answer});
         // What the model reads and learns is the rewritten text.
         const auto tokens = batch.input.ids[i].masked_select(batch.input.mask[i]);
