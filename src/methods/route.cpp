@@ -110,6 +110,7 @@ class Route final : public Method {
     check(at::isfinite(keys).all().item<bool>(), "stage ", stage.stage,
           ": a key holds a number that is not finite; does the base compute in enough precision?");
     reading_.reset();
+    kept_.set_groups(keys_->groups(keys.size(1)));
     const auto [inner, outer] = parted(keys, stage);
     kept_.add(key_moments_in_blocks(inner));
     if (outer.defined()) {
@@ -163,16 +164,17 @@ class Route final : public Method {
             {"loss", kind, {T}},
             {"count", kind, {T}},
             {"mean", kind, {T, D}},
-            {"scatter", kind, {T, D * (D + 1) / 2}},
+            {"scatter", kind, {T, choice_.most_pairs(sizes.widest_site, sizes.descriptor)}},
             {"reach", kind, {T}}};
   }
 
   MethodCosts costs(const CostContext& run) const override {
     MethodCosts out;
     const auto stages = static_cast<double>(run.task_samples.size());
-    const int64_t numbers = choice_.most_numbers(static_cast<int64_t>(run.width), run.options.spectral.dim());
+    const auto width = static_cast<int64_t>(run.width), descriptor = run.options.spectral.dim();
+    const int64_t numbers = choice_.most_numbers(width, descriptor) + choice_.most_pairs(width, descriptor) + 3;
     out.device_bytes = 4 * run.parameters * std::max(0.0, stages - 1);
-    out.host_bytes = stages * static_cast<double>(StageKeyMoments::bytes(numbers));
+    out.host_bytes = stages * 4 * static_cast<double>(numbers);
     out.checkpoint_bytes = out.device_bytes + out.host_bytes;
     const double part =
         choice_.has("spectra") || run.layers == 0 ? 1 : std::min(1.0, static_cast<double>(choice_.layer) / run.layers);
@@ -292,7 +294,9 @@ class Route final : public Method {
       }
       return {out, out};
     }
-    const auto distances = reading().distances(keys_->of(context.model, context.batch));
+    const auto keys = keys_->of(context.model, context.batch);
+    if (!reading_) kept_.set_groups(keys_->groups(keys.size(1)));
+    const auto distances = reading().distances(keys);
     const auto scores = reading().scores(distances);
     const auto probabilities = (scores / (2 * temperature_)).softmax(1);
     auto weights = top_ == 1 ? among_the_best(scores) : probabilities;

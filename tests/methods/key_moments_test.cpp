@@ -52,6 +52,51 @@ TEST(KeyMoments, ScoreIsTheFormula) {
     EXPECT_NEAR(reading.spread()[static_cast<int64_t>(t)].item<double>(), plain.spread(t), 1e-4 * plain.spread(t));
 }
 
+// Groups are as if each were a key of its own: distances and scores add up, however the groups' numbers stand mixed.
+TEST(KeyMoments, GroupsAreKeysOfTheirOwnThatAddUp) {
+  const std::vector<torch::Tensor> stages = {random_keys(60, 5, 1), random_keys(70, 5, 2, 0.5)};
+  const KeyGroups groups = {0, 1, 1, 0, 1};
+  StageKeyMoments kept;
+  kept.set_groups(groups);
+  for (const auto& keys : stages) kept.add(key_moments_in_blocks(keys));
+  EXPECT_EQ(kept.widest_group(), 3);
+  const KeyReading reading(kept, 0.01, KeyCovariance::full);
+  const auto fresh = random_keys(4, 5, 9, 1);
+  const auto distances = reading.distances(fresh), scores = reading.scores(distances);
+  const auto of_group = [&](const torch::Tensor& keys, int64_t group) {
+    return keys.index_select(1, torch::tensor(groups, at::kLong).eq(group).nonzero().flatten());
+  };
+  std::vector<PlainStages> plain;
+  for (const int64_t group : {0, 1})
+    plain.emplace_back(std::vector{of_group(stages[0], group), of_group(stages[1], group)}, 0.01);
+  for (int64_t b = 0; b < 4; ++b)
+    for (size_t t = 0; t < 2; ++t) {
+      double far = 0, score = 0;
+      for (const int64_t group : {0, 1}) {
+        far += plain[static_cast<size_t>(group)].distance(of_group(fresh, group)[b], t);
+        score += plain[static_cast<size_t>(group)].score(of_group(fresh, group)[b], t);
+      }
+      EXPECT_NEAR(at_of(distances, b, static_cast<int64_t>(t)), far, 1e-4 * far) << b << " " << t;
+      EXPECT_NEAR(at_of(scores, b, static_cast<int64_t>(t)), score, 1e-4 * std::abs(score)) << b << " " << t;
+    }
+}
+
+// A cue that is constant within two stages of equal size lies one total deviation to either side, and the ridge alone
+// is its variance: a key on the other side is 2 deviations away, 4 / ridge. Divided by its deviation within stages,
+// which is nothing, it would outweigh all else.
+TEST(KeyMoments, AConstantCueIsMeasuredByItsTotalDeviation) {
+  StageKeyMoments kept;
+  for (const double cue : {3.0, 3.25}) {
+    auto keys = random_keys(50, 4, cue > 3 ? 5 : 6);
+    keys.select(1, 0).fill_(cue);
+    kept.add(key_moments_in_blocks(keys));
+  }
+  const KeyReading reading(kept, 1e-3, KeyCovariance::full);
+  auto other = kept.of(0).mean.clone();
+  other[0] = 3.25;
+  EXPECT_NEAR(at_of(reading.distances(other.unsqueeze(0)), 0, 0), 4 / 1e-3, 1e-2);
+}
+
 TEST(KeyMoments, ACueThatIsConstantWithinStagesDecides) {
   // The first number says the stage and never varies within one; the others are noise, and correlated.
   std::vector<torch::Tensor> stages;

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "io/csv.h"
+#include "io/safetensors.h"
 #include "report/compare.h"
 #include "report/figures.h"
 #include "tests/methods/fake_runs.h"
@@ -74,6 +75,24 @@ TEST_F(RouteRun, CannotBeCombinedWithWhatHasAnAdapterOfItsOwn) {
   };
   EXPECT_CONTAINS(message("route+o-lora"), "methods route and o-lora both lay out the adapters");
   EXPECT_CONTAINS(message("lwf+route"), "lwf copies the one adapter that is trained");
+}
+
+// Moments of single heads in a run: stored, audited, and read again by what answers from its folder.
+TEST_F(RouteRun, KeepsHeadsApartWhereAsked) {
+  auto list = options();
+  list.push_back({"output_dir", *place_ / "heads", "test"});
+  list.push_back({"route.keys", "[spectra]", "test"});
+  list.push_back({"route.heads", "kept", "test"});
+  list.push_back({"route.tap_layers", "2", "test"});
+  const auto run = run_small(list)[0];
+  expect_answers_as_evaluated(list, run);
+  const auto audit = audit_run(run);
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+  const auto file = read_safetensors(run + "/adapter/route.safetensors");
+  int64_t pairs = 0;
+  for (const auto& tensor : file.tensors)
+    if (tensor.name.find("scatter") != std::string::npos) pairs = tensor.shape.at(1);
+  EXPECT_EQ(pairs, 2 * 2 * 27 * 28 / 2);  // layers x heads, a triangle each
 }
 
 TEST_F(RouteRun, RefusesAnotherBase) {

@@ -291,6 +291,36 @@ TEST(Route, EveryPartOfTheKeyIsThere) {
   EXPECT_CONTAINS(message_of([&] { numbers({"tokens"}, KeySides::picture, 8); }), "nothing is left");
 }
 
+// Every head's own descriptor, behind all other parts and wider than any bound; a group each.
+TEST(Route, HeadsMayBeKeptApart) {
+  RouteCase fixture;
+  const auto batch = fixture.data(0).rows(range(0, 3));
+  KeyChoice choice;
+  choice.parts = {"spectra", "tokens"};
+  choice.heads = KeyHeads::kept;
+  choice.dimension = 10;
+  choice.tap_layers = 2;
+  const SpectralOptions spectral;
+  const SampleKeys keys(choice, spectral);
+  const auto found = keys.of(*fixture.model, batch);
+  const int64_t heads = 2 * 2, each = 27;  // layers x heads of the small model
+  ASSERT_EQ(found.size(1), 10 + heads * each);
+  EXPECT_LE(found.size(1), choice.most_numbers(fixture.model->width(), spectral.dim()));
+  const auto groups = keys.groups(found.size(1));
+  for (int64_t i = 0; i < found.size(1); ++i)
+    EXPECT_EQ(groups[static_cast<size_t>(i)], i < 10 ? 0 : 1 + (i - 10) / each) << i;
+  // The averaged key is the mean over heads, and their deviation.
+  choice.parts = {"spectra"};
+  choice.heads = KeyHeads::average;
+  choice.dimension = 54;
+  const auto averaged = SampleKeys(choice, spectral).of(*fixture.model, batch);
+  const auto single = found.narrow(1, 10, heads * each).view({3, heads, each});
+  EXPECT_LT((single.mean(1) - averaged.narrow(1, 0, each)).abs().max().item<double>(), 1e-5);
+  choice.parts = {"states"};
+  choice.heads = KeyHeads::kept;
+  EXPECT_CONTAINS(message_of([&] { SampleKeys(choice, spectral); }), "route.heads: kept is for spectra");
+}
+
 // A random projection keeps squared lengths on average.
 TEST(Route, ProjectionKeepsLengths) {
   RouteCase fixture;

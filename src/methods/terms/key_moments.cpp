@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 
@@ -17,8 +18,16 @@ torch::Tensor on_host(const torch::Tensor& keys) {
   return keys.to(at::kCPU, at::kDouble).contiguous();
 }
 
-torch::Tensor lower_triangle(int64_t dimension) {  // its places in the flat matrix, row after row
-  return at::ones({dimension, dimension}, at::kBool).tril().flatten().nonzero().flatten();
+// Its places in the flat matrix, row after row; of groups, those of numbers of one group.
+torch::Tensor lower_triangle(int64_t dimension, const KeyGroups& groups) {
+  auto kept = at::ones({dimension, dimension}, at::kBool).tril();
+  if (!groups.empty()) {
+    check(static_cast<int64_t>(groups.size()) == dimension, groups.size(), " numbers are in groups, but a key has ",
+          dimension);
+    const auto group = torch::tensor(groups, at::kLong);
+    kept = kept.logical_and(group.unsqueeze(1).eq(group));
+  }
+  return kept.flatten().nonzero().flatten();
 }
 
 // `below` with one row more; the first makes it.
@@ -62,7 +71,7 @@ void StageKeyMoments::add(const KeyMoments& stage) {
   check(stages() == 0 || dimension() == size, "keys have ", size, " numbers and those of earlier stages ", dimension());
   append_row(count_, torch::full({}, stage.count, at::kLong));
   append_row(mean_, stage.mean.to(at::kFloat));
-  append_row(scatter_, stage.scatter.flatten().index_select(0, lower_triangle(size)).to(at::kFloat));
+  append_row(scatter_, stage.scatter.flatten().index_select(0, lower_triangle(size, groups_)).to(at::kFloat));
   append_row(reach_, torch::zeros({}, at::kFloat));
 }
 
@@ -72,10 +81,18 @@ KeyMoments StageKeyMoments::of(int64_t stage) const {
   out.count = count_[stage].item<int64_t>();
   out.mean = mean_[stage].to(at::kDouble);
   auto half = at::zeros({size * size}, at::kDouble);
-  half.index_copy_(0, lower_triangle(size), scatter_[stage].to(at::kDouble));
+  half.index_copy_(0, lower_triangle(size, groups_), scatter_[stage].to(at::kDouble));
   half = half.view({size, size});
   out.scatter = half + half.tril(-1).t();
   return out;
+}
+
+int64_t StageKeyMoments::widest_group() const {
+  if (groups_.empty()) return dimension();
+  std::map<int64_t, int64_t> sizes;
+  int64_t widest = 0;
+  for (const int64_t group : groups_) widest = std::max(widest, ++sizes[group]);
+  return widest;
 }
 
 void StageKeyMoments::set_reach(int64_t stage, double ratio) {
@@ -119,7 +136,7 @@ KeyReading::KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance 
   auto pooled = within / scale / std::max(1.0, all - static_cast<double>(stages));
   if (covariance == KeyCovariance::diagonal) pooled = at::diag(pooled.diagonal());
   // Few rows leave directions without variance that new rows have.
-  ridge_ = std::min(1.0, ridge * std::max(1.0, 10.0 * static_cast<double>(size) / all));
+  ridge_ = std::min(1.0, ridge * std::max(1.0, 10.0 * static_cast<double>(kept.widest_group()) / all));
   torch::Tensor factor;
   for (;; ridge_ = std::clamp(ridge_ * 10, 1e-6, 1.0)) {
     const auto matrix = pooled * (1 - ridge_) + at::eye(size, at::kDouble) * ridge_;

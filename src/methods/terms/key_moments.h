@@ -28,9 +28,15 @@ KeyMoments merged(const KeyMoments& a, const KeyMoments& b);
 // In blocks of a fixed size, merged in order: the same bits however the rows were shared out before.
 KeyMoments key_moments_in_blocks(const torch::Tensor& keys);
 
+// Numbers of a key that have a covariance with each other, by group; between groups there is none, and none is kept.
+// Squared distances of groups add up. Empty: all numbers are one group.
+using KeyGroups = std::vector<int64_t>;
+
 // What is kept of all stages.
 class StageKeyMoments {
  public:
+  void set_groups(KeyGroups groups) { groups_ = std::move(groups); }  // before anything is added, or read
+  int64_t widest_group() const;
   int64_t stages() const { return count_.defined() ? count_.size(0) : 0; }
   int64_t dimension() const { return mean_.defined() ? mean_.size(1) : 0; }
   // Rounded to float32 as they are stored, so that a resumed run reads the same numbers.
@@ -41,13 +47,13 @@ class StageKeyMoments {
   double reach(int64_t stage) const;  // infinite where none was set
 
   void state(StateVisitor& visitor);
-  static int64_t bytes(int64_t dimension) { return 4 * (dimension * (dimension + 1) / 2 + dimension + 3); }  // a stage
 
  private:
   torch::Tensor count_;    // [T] int64
   torch::Tensor mean_;     // [T, D] float32
-  torch::Tensor scatter_;  // [T, D (D + 1) / 2] float32: lower triangles, row after row
+  torch::Tensor scatter_;  // [T, D (D + 1) / 2] float32: lower triangles, row after row, within groups alone
   torch::Tensor reach_;    // [T] float32; 0: none was set
+  KeyGroups groups_;
 };
 
 // The moments, ready to be asked: dimensions scaled, one covariance with a ridge, and its Cholesky factor.

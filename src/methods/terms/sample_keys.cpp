@@ -19,6 +19,7 @@ namespace {
 
 constexpr uint64_t kProjectionSeed = 0x4b455953;
 constexpr int64_t kThumbnailSide = 8, kThumbnailNumbers = 3 * kThumbnailSide * kThumbnailSide;
+constexpr int64_t kNarrowestHead = 8;   // numbers; no model has heads that are narrower
 constexpr int64_t kWordBuckets = 1024;  // of word counts, where the vocabulary is larger
 const std::vector<std::string> kKeyParts = {"states", "tokens", "spectra", "thumbnail"};
 
@@ -59,6 +60,8 @@ void KeyChoice::visit(OptionVisitor& visitor) {
   visitor("layer", layer, 1, 1000, "of the language model, after which states are taken (keys: states)");
   visitor("dimension", dimension, 1, 65536, "numbers of a part of the key; a wider one is projected at random");
   visitor("parts", sides, "sides of a sample that its key may see; spectra are of both");
+  visitor("heads", heads,
+          "of spectra: mean and deviation over heads, or every head's own, with a covariance a head (keys: spectra)");
   visitor("tap_layers", tap_layers, 1, 1000, "last layers whose attention is looked at (keys: spectra)");
 }
 
@@ -66,14 +69,37 @@ bool KeyChoice::has(const std::string& part) const {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
-int64_t KeyChoice::most_numbers(int64_t width, int64_t descriptor) const {
-  const int64_t sides_seen = sides == KeySides::both ? 2 : 1;
+namespace {
+
+// Of the layers that are tapped, all together.
+int64_t most_heads(const KeyChoice& choice, int64_t width) {
+  return choice.tap_layers * std::max<int64_t>(1, width / kNarrowestHead);
+}
+
+int64_t numbers_beside_heads(const KeyChoice& choice, int64_t width, int64_t descriptor) {
+  const int64_t sides_seen = choice.sides == KeySides::both ? 2 : 1, most = choice.dimension;
   int64_t out = 0;
-  if (has("states")) out += sides_seen * std::min(width, dimension);
-  if (has("tokens")) out += std::min(width, dimension);
-  if (has("spectra")) out += std::min(descriptor, dimension);
-  if (has("thumbnail")) out += std::min(kThumbnailNumbers, dimension) + std::min(kWordBuckets, dimension);
+  if (choice.has("states")) out += sides_seen * std::min(width, most);
+  if (choice.has("tokens")) out += std::min(width, most);
+  if (choice.has("spectra") && !choice.keeps_heads()) out += std::min(descriptor, most);
+  if (choice.has("thumbnail")) out += std::min(kThumbnailNumbers, most) + std::min(kWordBuckets, most);
   return out;
+}
+
+int64_t pairs_of(int64_t numbers) {
+  return numbers * (numbers + 1) / 2;
+}
+
+}  // namespace
+
+int64_t KeyChoice::most_numbers(int64_t width, int64_t descriptor) const {
+  const int64_t each = descriptor / 2;  // a descriptor is mean and deviation over heads
+  return numbers_beside_heads(*this, width, descriptor) + (keeps_heads() ? most_heads(*this, width) * each : 0);
+}
+
+int64_t KeyChoice::most_pairs(int64_t width, int64_t descriptor) const {
+  const int64_t beside = pairs_of(numbers_beside_heads(*this, width, descriptor));
+  return beside + (keeps_heads() ? most_heads(*this, width) * pairs_of(descriptor / 2) : 0);
 }
 
 SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
@@ -85,6 +111,8 @@ SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
     check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
           "' is unknown", did_you_mean(part, kKeyParts));
   }
+  check(choice_.heads == KeyHeads::average || choice_.has("spectra"),
+        "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
   check(choice_.sides != KeySides::picture || choice_.parts != std::vector<std::string>{"tokens"},
         "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
 }
@@ -117,7 +145,7 @@ torch::Tensor SampleKeys::of(const Backbone& model, const SampleBatch& samples) 
   want.tap_layers = choice_.has("spectra") ? std::min(choice_.tap_layers, model.layers()) : 0;
   Output out;
   if (want.early_layer || want.early || want.tap_layers) out = model.forward(batch, Pass{0, nullptr}, want);
-  std::vector<torch::Tensor> parts;
+  std::vector<torch::Tensor> parts, heads;
   for (const auto& part : choice_.parts) {
     if (part == "states" && picture) parts.push_back(projected("states.picture", out.early_image));
     if (part == "states" && text) parts.push_back(projected("states.text", out.early_text));
@@ -125,13 +153,29 @@ torch::Tensor SampleKeys::of(const Backbone& model, const SampleBatch& samples) 
     if (part == "spectra") {
       if (!encoder_)
         encoder_ = std::make_unique<SpectralEncoder>(out.attention.size(4), out.attention.size(5), spectral_);
-      parts.push_back(projected("spectra", encoder_->descriptor(out.attention, row_weights(batch, out))));
+      const auto weights = row_weights(batch, out);
+      if (choice_.keeps_heads())
+        heads.push_back(encoder_->details(out.attention, weights).head_descriptor.flatten(1).to(at::kFloat).cpu());
+      else
+        parts.push_back(projected("spectra", encoder_->descriptor(out.attention, weights)));
     }
     if (part == "thumbnail" && picture) add_thumbnail(samples, parts);
     if (part == "thumbnail" && text)
       parts.push_back(projected("words", word_counts(batch, model.token_embedding().size(0))));
   }
+  if (!heads.empty()) {
+    head_numbers_ = heads[0].size(1);
+    parts.push_back(heads[0]);
+  }
   return at::cat(parts, 1);
+}
+
+KeyGroups SampleKeys::groups(int64_t dimension) const {
+  if (head_numbers_ == 0) return {};
+  KeyGroups out(static_cast<size_t>(dimension - head_numbers_), 0);
+  const int64_t each = spectral_.head_dim();
+  for (int64_t i = 0; i < head_numbers_; ++i) out.push_back(1 + i / each);
+  return out;
 }
 
 torch::Tensor SampleKeys::of(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
@@ -141,6 +185,9 @@ torch::Tensor SampleKeys::of(const Backbone& model, const SampleSet& set, const 
   each_block(over, team, [&](Part here, Part) {
     blocks.push_back(of(model, set.rows({rows.begin() + here.begin, rows.begin() + here.end})));
   });
+  // A process without a block has made no key.
+  if (choice_.keeps_heads())
+    head_numbers_ = team.gather(torch::full({1}, head_numbers_, at::kLong)).max().item<int64_t>();
   return team.gather(blocks.empty() ? at::empty({0}, at::kFloat) : at::cat(blocks));
 }
 
@@ -163,6 +210,7 @@ std::string SampleKeys::description(Backbone& model) const {
                         {"projection_seed", kProjectionSeed}};
   if (choice_.has("states")) out["layer"] = choice_.layer;
   if (choice_.has("spectra")) out["tap_layers"] = choice_.tap_layers;
+  if (choice_.keeps_heads()) out["heads"] = enum_name(choice_.heads);
   return out.dump();
 }
 

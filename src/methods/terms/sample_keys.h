@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "data/sample_batch.h"
 #include "data/sample_set.h"
+#include "methods/terms/key_moments.h"
 #include "parallel/team.h"
 #include "spectral/descriptor.h"
 #include "spectral/options.h"
@@ -26,17 +27,27 @@ struct EnumNames<KeySides> {
   static constexpr const char* names[] = {"both", "picture", "text"};
 };
 
+enum class KeyHeads { average, kept };
+template <>
+struct EnumNames<KeyHeads> {
+  static constexpr const char* names[] = {"average", "kept"};
+};
+
 struct KeyChoice {
   // states: means over visual and question positions after `layer`; tokens: mean embedding of the question's tokens;
   // spectra: the descriptor of the attention from question to picture; thumbnail: the question's words and the picture
   // at 8 x 8, a control that asks no model
   std::vector<std::string> parts = {"states"};
   KeySides sides = KeySides::both;
+  KeyHeads heads = KeyHeads::average;
   int64_t layer = 1, dimension = 1024, tap_layers = 4;
 
   void visit(OptionVisitor& visitor);
   bool has(const std::string& part) const;
-  int64_t most_numbers(int64_t width, int64_t descriptor) const;  // of a key of a model of this width
+  bool keeps_heads() const { return heads == KeyHeads::kept && has("spectra"); }
+  // Of a key of a model of this width, and of what is kept of how they vary together.
+  int64_t most_numbers(int64_t width, int64_t descriptor) const;
+  int64_t most_pairs(int64_t width, int64_t descriptor) const;
 };
 
 class SampleKeys {
@@ -47,6 +58,8 @@ class SampleKeys {
   // Of these rows of a set, in their order, in blocks that the processes share out: [rows, D] for all of them.
   torch::Tensor of(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                    const Team& team) const;
+  // Of a key's numbers, after one was made: spectra of single heads stand last, each head a group.
+  KeyGroups groups(int64_t dimension) const;
   // What the numbers depend on: stored beside moments, which say nothing of keys made otherwise.
   std::string description(Backbone& model) const;
 
@@ -57,6 +70,7 @@ class SampleKeys {
   KeyChoice choice_;
   SpectralOptions spectral_;
   mutable std::unique_ptr<SpectralEncoder> encoder_;          // of the grid that came first
+  mutable int64_t head_numbers_ = 0;                          // of all heads, where they are kept
   mutable std::map<std::string, torch::Tensor> projections_;  // [width, dimension], by part, when first needed
 };
 
