@@ -287,6 +287,7 @@ json Recorder::metrics(bool complete) const {
   const auto tasks = parts_.task_names();
   int64_t trained = 0, stored = 0;
   for (const auto& [name, tensor] : parts_.trained()) trained += tensor.numel();
+  for (const auto& [name, tensor] : parts_.merged_in_stage()) trained += tensor.numel();
   bool replay_free = true;
   for (const auto& method : parts_.methods) replay_free = replay_free && method->keeps() == Keeps::statistics;
   for (const auto& item : listed_items(parts_)) stored += item.bytes;

@@ -311,6 +311,15 @@ NamedParameters RunParts::trained() const {
   return out;
 }
 
+NamedParameters RunParts::merged_in_stage() const {
+  NamedParameters out;
+  if (at.stage == 0) return out;
+  for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), at.stage))
+    if (bank.has(slot.name) && bank.is_merged(slot.name))
+      for (auto& tensor : bank.tensors_of(slot.name)) out.push_back(std::move(tensor));
+  return out;
+}
+
 RoutedPass RunParts::pass_for(const SampleBatch& batch, bool answering) {
   RoutedPass out;
   out.how.answering = answering;

@@ -75,6 +75,7 @@ class RunParts {
   void make_slots(int stage);                  // those that the stage needs and that are not there yet
   std::vector<ParameterGroup> groups() const;  // everything that may be trained now
   NamedParameters trained() const;             // the same, in one list
+  NamedParameters merged_in_stage() const;     // what the stage trained that is in the weights by now
   RoutedPass pass_for(const SampleBatch& batch, bool answering);
   PassFor answering();
   StageContext stage_context(const SampleSet& set, const NamedParameters& parameters,

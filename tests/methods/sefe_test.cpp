@@ -257,6 +257,13 @@ TEST(Sefe, RunsWithStylesEndInTheSameBitsWhenResumed) {
   const auto audit = audit_run(straight);
   EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
   EXPECT_TRUE(audit.replay_free);
+  // A merged adapter was trained all the same: rank 16 at every site of the run.
+  double wanted = 0;
+  const auto model = load_backbone(folder / "model");
+  for (const auto& site : model->sites())
+    wanted += 16 * static_cast<double>(site.linear->weight.size(0) + site.linear->weight.size(1));
+  const auto metrics = nlohmann::json::parse(read_text(straight + "/metrics.json"));
+  EXPECT_EQ(metrics["cost"]["adapter_parameters"].get<double>(), wanted);
 }
 
 TEST(Sefe, RefusesWhatStylesCannotServe) {

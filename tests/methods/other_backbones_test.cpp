@@ -1,0 +1,73 @@
+// What every method owes, on the other kinds of backbones: cross-attention and a model from a Hugging Face folder.
+// Stopped and resumed it ends in the same bits, and its audit passes.
+#include <filesystem>
+
+#include "base/interrupt.h"
+#include "tests/support/process_runs.h"
+#include "tests/support/small_tokenizer.h"
+#include "train/audit.h"
+
+namespace asr {
+namespace {
+
+const std::vector<std::string>& methods_of_the_program() {
+  static const auto names = method_names();
+  return names;
+}
+
+class OtherBackbones : public ::testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+    place_ = new TemporaryFolder;
+    write_small_model(*place_ / "cross", "tiny_cross");
+    const auto llava = *place_ / "llava";
+    std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/llava", llava,
+                          std::filesystem::copy_options::recursive);
+    const auto config = nlohmann::json::parse(read_text(llava + "/config.json"));
+    if (!std::filesystem::exists(llava + "/tokenizer.json")) write_small_tokenizer(llava, config);
+  }
+  static void TearDownTestSuite() {
+    delete place_;
+    place_ = nullptr;
+  }
+  // Two stages of two steps.
+  static void expect_kept_promises(const std::string& model, const Settings& more) {
+    TemporaryFolder folder;
+    const auto options = [&](const std::string& out) {
+      auto list = small_run(*place_ / model, folder / out, GetParam());
+      Settings all = {{"stream.tasks", "2"}, {"stream.train", "16"},    {"stream.val", "4"},
+                      {"save_steps", "1"},   {"analysis.samples", "2"}, {"per_device_train_batch_size", "8"},
+                      {"er.buffer", "5"},    {"analysis.overlays", "0"}};
+      all.insert(all.end(), more.begin(), more.end());
+      for (const auto& [key, value] : all) list.push_back({key, value, "test"});
+      return list;
+    };
+    const auto straight = run_small(options("straight"))[0];
+    EXPECT_TRUE(audit_run(straight, 4).passed());
+    plan_stop(SIGINT, StopPlace::step);
+    EXPECT_CONTAINS(message_of([&] { run_small(options("stopped")); }), "--resume");
+    forget_stop();
+    expect_same_files(straight, run_small(options("stopped"), true)[0]);
+  }
+  static TemporaryFolder* place_;
+};
+TemporaryFolder* OtherBackbones::place_ = nullptr;
+
+INSTANTIATE_TEST_SUITE_P(Registered, OtherBackbones, ::testing::ValuesIn(methods_of_the_program()),
+                         [](const ::testing::TestParamInfo<std::string>& entry) {
+                           std::string out = entry.param;
+                           for (char& c : out)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return out;
+                         });
+
+TEST_P(OtherBackbones, WithCrossAttention) {
+  expect_kept_promises("cross", {});
+}
+
+TEST_P(OtherBackbones, FromAModelFolder) {
+  expect_kept_promises("llava", {{"attention.layers", "1"}, {"attention.grid", "6"}});
+}
+
+}  // namespace
+}  // namespace asr
