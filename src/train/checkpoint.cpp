@@ -52,11 +52,12 @@ Checkpoint load(const std::string& path, CheckpointPart part) {
   if (!out.state.value("kept_apart", false)) return out;
   const auto rest = read_safetensors(kept);
   verify_checksum(rest);
-  for (const auto& view : rest.tensors)  // what has changed since it was written stands in the other file
-    if (std::none_of(out.tensors.begin(), out.tensors.end(), [&](const auto& t) { return t.first == view.name; })) {
-      out.tensors.emplace_back(view.name, load_tensor(rest, view.name).clone());
-      out.apart.push_back(view.name);
-    }
+  for (const auto& view : rest.tensors) {
+    out.apart.emplace_back(view.name, load_tensor(rest, view.name).clone());
+    // What has changed since it was written stands in the other file.
+    if (std::none_of(out.tensors.begin(), out.tensors.end(), [&](const auto& t) { return t.first == view.name; }))
+      out.tensors.push_back(out.apart.back());
+  }
   return out;
 }
 

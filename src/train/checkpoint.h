@@ -16,8 +16,8 @@ namespace asr {
 
 struct Checkpoint {
   NamedTensors tensors;
-  nlohmann::json state;                 // "global_step" among it
-  std::vector<std::string> apart = {};  // tensors that kept.safetensors holds, where it was read by this process
+  nlohmann::json state;     // "global_step" among it
+  NamedTensors apart = {};  // what kept.safetensors holds, where it was read by this process; `tensors` may be newer
 
   const torch::Tensor& at(const std::string& name) const;                         // a missing one is an error
   const torch::Tensor& at(const std::string& name, at::IntArrayRef shape) const;  // so is one of another shape

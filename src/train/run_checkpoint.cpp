@@ -1,5 +1,8 @@
 #include "train/run_checkpoint.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -90,14 +93,19 @@ KeptPart RunCheckpoint::kept_part(NamedTensors& changing) {
   KeptPart out;
   const auto items = held_items(parts_);
   std::vector<const HeldItem*> changed;
+  std::set<std::string> held;
   size_t bytes = 0, changed_bytes = 0;
   for (const auto& item : items) {
+    held.insert(item.name);
     bytes += item.tensor.nbytes();
     if (is_written(item)) continue;
     changed.push_back(&item);
     changed_bytes += item.tensor.nbytes();
   }
-  if (written_at_ && items.size() >= written_.size() && 2 * changed_bytes < bytes) {
+  // An item that is gone must not come back out of the file.
+  const bool all_held =
+      std::all_of(written_.begin(), written_.end(), [&](const auto& w) { return held.count(w.first); });
+  if (written_at_ && all_held && 2 * changed_bytes < bytes) {
     for (const auto* item : changed) changing.emplace_back(item->name, item->tensor.cpu().contiguous());
     out.same_as = written_at_;
     return out;
@@ -167,7 +175,7 @@ void RunCheckpoint::restore_adapters(const Checkpoint& checkpoint) {
   parts_.bank.finish_rebuild();
 }
 
-void RunCheckpoint::restore(Checkpoint checkpoint, const std::vector<std::string>& apart) {
+void RunCheckpoint::restore(Checkpoint checkpoint, const NamedTensors& apart) {
   const auto& stored = checkpoint.state;
   auto& at = parts_.at;
   const JsonFields fields(stored, parts_.key.folder + ": the checkpoint's state");
@@ -201,10 +209,8 @@ void RunCheckpoint::restore(Checkpoint checkpoint, const std::vector<std::string
   load_method_items(parts_, checkpoint.tensors);
   StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);
   visit_memory(parts_.analysis_memory, analysis);
-  for (const auto& name : apart) {
-    const auto& tensor = checkpoint.at(name);
+  for (const auto& [name, tensor] : apart)
     written_[name] = {torch::Tensor(), 0, static_cast<size_t>(tensor.nbytes()), hash_of(tensor)};
-  }
   if (!apart.empty()) written_at_ = at.global_step;
   loop_.saved_step = at.global_step;
   at.changes = stored.at("changes");

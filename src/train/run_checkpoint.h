@@ -16,8 +16,8 @@ class RunCheckpoint {
   void save();
   bool due() const;  // by the clock
   // Everything but the optimizer, whose moments wait until its phase goes on.
-  // `apart`: what of it kept.safetensors holds, so that the next checkpoint can share it.
-  void restore(Checkpoint checkpoint, const std::vector<std::string>& apart);
+  // `apart`: what kept.safetensors holds, so that the next checkpoint can share it.
+  void restore(Checkpoint checkpoint, const NamedTensors& apart);
   const Checkpoint* waiting() const { return waiting_ ? &*waiting_ : nullptr; }
   void forget_waiting() { waiting_.reset(); }
   void start_clock();

@@ -158,7 +158,7 @@ void Trainer::resume_run() {
   LatestCheckpoint latest;
   if (parts_.team.leads()) latest = find_latest_checkpoint(folder);
   set_aside(folder, latest.damaged);
-  const auto apart = latest.checkpoint ? latest.checkpoint->apart : std::vector<std::string>();
+  const auto apart = latest.checkpoint ? latest.checkpoint->apart : NamedTensors();
   if (auto all = shared_checkpoint(std::move(latest.checkpoint), parts_.team))
     checkpoint_.restore(std::move(*all), apart);
 }
