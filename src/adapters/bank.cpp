@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/random.h"
 
 namespace asr {
 namespace {
@@ -17,14 +18,22 @@ at::TensorOptions adapter_options(const Linear& linear) {
   return linear.weight.options().dtype(few_bits ? at::kFloat : linear.weight.scalar_type()).requires_grad(false);
 }
 
-Gate made_gate(const GateLayout& layout, const torch::Tensor& router) {
+using Routers = std::vector<torch::Tensor>;  // oldest first
+
+Gate made_gate(const GateLayout& layout, const Routers& routers) {
   Gate out;
   out.kind = layout.kind;
   out.reads = layout.reads;
   out.top_k = layout.top_k;
   out.router_share = layout.router_share;
-  if (layout.kind == GateKind::router) out.router = router;
+  if (layout.kind == GateKind::router) out.router = routers.back();
   return out;
+}
+
+void set_both_gates(SlotAtSite& slot, const SiteLayout& site, const Routers& routers) {
+  slot.training = made_gate(site.training, routers);
+  slot.answering = made_gate(site.answering, routers);
+  if (routers.size() > 1) slot.answering.earlier_routers.assign(routers.begin(), routers.end() - 1);
 }
 
 bool wants_router(const SiteLayout& site) {
@@ -56,14 +65,18 @@ SlotAtSite made(const Linear& linear, const SiteLayout& site, at::Generator& gen
     expert.scale = site.scale;
     out.experts.push_back(std::move(expert));
   }
-  const auto router = wants_router(site) ? new_router(linear, site.experts, generator) : torch::Tensor();
-  out.training = made_gate(site.training, router);
-  out.answering = made_gate(site.answering, router);
+  Routers routers;
+  for (int64_t i = 0; wants_router(site) && i < site.routers; ++i)
+    routers.push_back(new_router(linear, site.experts, generator));
+  set_both_gates(out, site, routers);
   return out;
 }
 
-torch::Tensor router_of(const SlotAtSite& slot) {
-  return slot.training.router.defined() ? slot.training.router : slot.answering.router;
+Routers routers_of(const SlotAtSite& slot) {
+  auto out = slot.answering.earlier_routers;
+  const auto& newest = slot.training.router.defined() ? slot.training.router : slot.answering.router;
+  if (newest.defined()) out.push_back(newest);
+  return out;
 }
 
 // Calls visit(name, tensor) for the tensors of one slot at one site, each once.
@@ -77,8 +90,9 @@ void each_tensor(const SlotLayout& layout, const SiteLayout& site, SlotAtSite& s
       visit(prefix + ".lora_A" + (site.share_a ? "" : number) + ".weight", slot.experts[e].a);
     visit(prefix + ".lora_B" + number + ".weight", slot.experts[e].b);
   }
-  auto router = router_of(slot);
-  if (router.defined()) visit(prefix + ".router.weight", router);
+  auto routers = routers_of(slot);
+  for (size_t i = 0; i < routers.size(); ++i)
+    visit(prefix + ".router" + (i > 0 ? cat(".", i) : std::string()) + ".weight", routers[i]);
 }
 
 }  // namespace
@@ -135,12 +149,31 @@ void AdapterBank::add(const SlotLayout& layout, uint64_t seed) {
   for (const auto& site : sites_) site.linear->slots.resize(entries_.size() + 1);
   entries_.push_back({layout, false, {}});
   for (const auto& site : layout.sites) {
-    check(site.full || (site.rank > 0 && site.experts > 0), "adapter slot '", layout.name, "', site '", site.site,
-          "': rank ", site.rank, " and ", site.experts, " experts cannot be");
+    check(site.full || (site.rank > 0 && site.experts > 0 && site.routers > 0), "adapter slot '", layout.name,
+          "', site '", site.site, "': rank ", site.rank, ", ", site.experts, " experts and ", site.routers,
+          " routers cannot be");
     auto& place = linear(site.site);
     check(place.slots.back().empty(), "adapter slot '", layout.name, "' names site '", site.site, "' twice");
     place.slots.back() = made(place, site, generator);
   }
+}
+
+void AdapterBank::ensure(const SlotLayout& layout, uint64_t seed) {
+  if (!has(layout.name)) return add(layout, seed);
+  auto generator = at::detail::createCPUGenerator(Random({seed, uint64_t(layout.sites.at(0).routers)}).next());
+  for (const auto& wanted : layout.sites)
+    for (auto& site : entries_[number(layout.name)].layout.sites) {
+      if (site.site != wanted.site || site.routers >= wanted.routers) continue;
+      check(site.training.kind == GateKind::router && site.answering.kind == GateKind::router, "adapter slot '",
+            layout.name, "' was made without a router at '", site.site, "'");
+      auto& place = at(layout.name, site.site);
+      auto routers = routers_of(place);
+      for (; site.routers < wanted.routers; ++site.routers) {
+        freeze_tensor(layout.name, routers.back());
+        routers.push_back(new_router(linear(site.site), site.experts, generator));
+        set_both_gates(place, site, routers);
+      }
+    }
 }
 
 void AdapterBank::copy(const std::string& from, const std::string& to) {
@@ -170,6 +203,18 @@ void AdapterBank::remove(const std::string& slot) {
   check(!entries_.back().merged, "adapter slot '", slot, "' is merged and cannot be removed");
   entries_.pop_back();
   for (const auto& site : sites_) site.linear->slots.resize(entries_.size());
+}
+
+void AdapterBank::keep_sites(const std::string& slot, const std::set<std::string>& sites) {
+  const size_t k = number(slot);
+  std::vector<SiteLayout> kept;
+  for (const auto& site : entries_[k].layout.sites) {
+    if (sites.count(site.site) > 0)
+      kept.push_back(site);
+    else
+      linear(site.site).slots[k] = {};
+  }
+  entries_[k].layout.sites = std::move(kept);
 }
 
 SlotAtSite& AdapterBank::at(const std::string& slot, const std::string& site) {
@@ -252,9 +297,7 @@ void AdapterBank::set_gates(const std::string& slot, const std::string& site, co
     known.training = training;
     known.answering = answering;
     check(had || !wants_router(known), "adapter slot '", slot, "' was made without a router at '", site, "'");
-    const auto router = router_of(place);
-    place.training = made_gate(training, router);
-    place.answering = made_gate(answering, router);
+    set_both_gates(place, known, routers_of(place));
   }
 }
 
@@ -358,42 +401,6 @@ void AdapterBank::rebuild(const nlohmann::json& described, const std::string& wh
 
 void AdapterBank::finish_rebuild() {
   remerge();
-}
-
-std::string why_not_plain(const AdapterBank& bank) {
-  for (const auto& name : bank.slots()) {
-    const auto& layout = bank.layout(name);
-    if (!layout.in_answering && !bank.is_merged(name)) continue;
-    for (const auto& site : layout.sites) {
-      if (site.full) return cat("slot '", name, "' trains the whole weight of '", site.site, "'");
-      if (site.answering.kind != GateKind::sum) return cat("slot '", name, "' has a gate at '", site.site, "'");
-    }
-  }
-  return "";
-}
-
-PlainAdapter as_plain_adapter(const AdapterBank& bank) {
-  const auto reason = why_not_plain(bank);
-  check(reason.empty(), "these adapters are no plain LoRA: ", reason);
-  PlainAdapter out;
-  for (const auto& site : bank.sites()) {
-    std::vector<torch::Tensor> a, b;
-    double scale = 0;
-    for (const auto& name : bank.slots()) {
-      if (!bank.layout(name).in_answering && !bank.is_merged(name)) continue;
-      for (const auto& expert : site.linear->slots[bank.number(name)].experts) {
-        if (a.empty()) scale = expert.scale;
-        a.push_back(expert.a.detach());
-        b.push_back(expert.scale == scale ? expert.b.detach() : expert.b.detach() * (expert.scale / scale));
-      }
-    }
-    if (a.empty()) continue;
-    out.tensors.emplace_back(site.name + ".lora_A.weight", a.size() == 1 ? a[0] : at::cat(a));
-    out.tensors.emplace_back(site.name + ".lora_B.weight", b.size() == 1 ? b[0] : at::cat(b, 1));
-    out.ranks[site.name] = out.tensors.back().second.size(1);
-    out.scales[site.name] = scale;
-  }
-  return out;
 }
 
 }  // namespace asr

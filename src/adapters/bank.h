@@ -31,9 +31,12 @@ class AdapterBank {
 
   // Makes a slot whose A is drawn by `seed`; B is zero, a full weight a copy of the base's.
   void add(const SlotLayout& layout, uint64_t seed);
+  // Makes the slot, or the routers that one of its name lacks; those that were there are frozen then.
+  void ensure(const SlotLayout& layout, uint64_t seed);
   // A slot with copies of another's tensors, frozen and out of every pass unless asked for: a teacher.
   void copy(const std::string& from, const std::string& to);
   void remove(const std::string& slot);  // the last one alone: numbers of others stay
+  void keep_sites(const std::string& slot, const std::set<std::string>& sites);  // and leave the others as they were
 
   SlotAtSite& at(const std::string& slot, const std::string& site);
   const SlotLayout& layout(const std::string& slot) const;

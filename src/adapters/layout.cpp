@@ -49,6 +49,7 @@ json to_json(const SlotLayout& layout) {
                      {"rank", s.rank},
                      {"scale", s.scale},
                      {"experts", s.experts},
+                     {"routers", s.routers},
                      {"share_a", s.share_a},
                      {"full", s.full},
                      {"learning_rate", s.learning_rate},
@@ -76,6 +77,7 @@ SlotLayout slot_layout_from(const json& stored, const std::string& where) {
     s.rank = site.integer("rank");
     s.scale = site.number("scale");
     s.experts = site.integer("experts");
+    if (site.has("routers")) s.routers = site.integer("routers");
     s.share_a = site.flag("share_a");
     s.full = site.flag("full");
     s.learning_rate = site.number("learning_rate");

@@ -24,6 +24,7 @@ struct SiteLayout {
   int64_t rank = 16;  // of every expert
   double scale = 2;   // what its product is multiplied by: alpha / rank
   int64_t experts = 1;
+  int64_t routers = 1;       // of which Pass::given chooses in answering; training has the newest, the others freeze
   bool share_a = false;      // one A for all experts
   bool full = false;         // no experts: a trained copy of the whole weight
   double learning_rate = 0;  // of its own; 0: the common one

@@ -175,8 +175,8 @@ class Method {
   // Part of the samples of a stage's passes that `mix_batch` adds: Share::room has so many, on average over passes.
   virtual double replay_share(int /*stage*/) const { return 0; }
 
-  // Slots that must be there in a stage; those that are not yet are made. Nothing: one adapter on the run's sites.
-  // `plain` is what the run's options say of sites, rank and scale.
+  // Slots that must be there in a stage; those that are not yet are made, as are routers that they lack. Nothing: one
+  // adapter on the run's sites. `plain` is what the run's options say of sites, rank and scale.
   virtual std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& /*sites*/, const SlotLayout& /*plain*/,
                                               int /*stage*/) const {
     return std::nullopt;

@@ -51,9 +51,26 @@ torch::Tensor largest(const torch::Tensor& weights, int64_t count) {
   return weights * at::zeros_like(weights).scatter_(-1, places, 1);
 }
 
-torch::Tensor router_weights(const Gate& gate, const torch::Tensor& x, const Pass& pass) {
+const torch::Tensor& given_to(size_t slot, const Pass& pass) {
+  const bool there = pass.given && pass.given->count(slot);
+  check(there, "slot ", slot, " is weighed by numbers that are given, and none were");
+  return pass.given->at(slot);
+}
+
+torch::Tensor router_weights(const Gate& gate, size_t slot, const torch::Tensor& x, const Pass& pass) {
   const auto state = routed_state(gate, x, pass);
-  return largest(at::linear(state, gate.router.to(x.scalar_type())).softmax(-1), gate.top_k);
+  if (gate.earlier_routers.empty())
+    return largest(at::linear(state, gate.router.to(x.scalar_type())).softmax(-1), gate.top_k);
+  auto routers = gate.earlier_routers;
+  routers.push_back(gate.router);
+  const auto count = static_cast<int64_t>(routers.size());
+  const auto given = along_rows(given_to(slot, pass).to(x.options()), state, pass);  // [rows or 1, ..., R]
+  check(given.size(-1) == count, "slot ", slot, " has ", count, " routers and was given ", given.size(-1), " weights");
+  auto shape = state.sizes().vec();
+  shape.back() = count;
+  shape.push_back(gate.router.size(0));
+  const auto scores = at::linear(state, at::cat(routers).to(x.scalar_type())).view(shape);  // [..., R, E]
+  return (largest(scores.softmax(-1), gate.top_k) * given.unsqueeze(-1)).sum(-2);
 }
 
 // Weights of a slot's experts, ready to be spread over the rows of x. [..., E] or [..., R]
@@ -63,9 +80,7 @@ torch::Tensor slot_weights(const Linear& linear, size_t number, const torch::Ten
   if (gate.kind == GateKind::sum) return torch::ones({static_cast<int64_t>(slot.experts.size())}, x.options());
   torch::Tensor given, routed;
   if (gate.kind == GateKind::given || gate.router_share < 1) {
-    const bool there = pass.given && pass.given->count(number);
-    check(there, "slot ", number, " is weighed by numbers that are given, and none were");
-    given = along_rows(pass.given->at(number).to(x.options()), x, pass);
+    given = along_rows(given_to(number, pass).to(x.options()), x, pass);
     const int64_t width = given.size(-1);
     check(width == static_cast<int64_t>(slot.experts.size()) || width == joined_rank(slot), "slot ", number, " has ",
           slot.experts.size(), " experts and was given ", width, " weights");
@@ -77,8 +92,9 @@ torch::Tensor slot_weights(const Linear& linear, size_t number, const torch::Ten
   if (pass.latch && sequence && known != pass.latch->weights.end()) {
     routed = known->second;
   } else {
-    routed = router_weights(gate, x, pass);
+    routed = router_weights(gate, number, x, pass);
     if (pass.latch && sequence) pass.latch->weights[key] = routed;
+    if (pass.observer) pass.observer->see_weights(linear, number, routed, pass.sequence_mask);
   }
   if (sequence) routed = along_rows(routed, x, pass);
   return gate.router_share < 1 ? routed * gate.router_share + given * (1 - gate.router_share) : routed;

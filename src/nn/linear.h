@@ -31,6 +31,8 @@ enum class RouterReads { token, first, mean };
 struct Gate {
   GateKind kind = GateKind::sum;
   torch::Tensor router;  // [experts, in]
+  // Others of the same shape; Pass::given then weighs the routers, these first and `router` last: [R] or [B, R].
+  std::vector<torch::Tensor> earlier_routers = {};
   RouterReads reads = RouterReads::token;
   int64_t top_k = 0;        // only the k largest of a router count, as they are; 0: all
   double router_share = 1;  // of a mixture with the given weights, which get the rest; 1: router alone
@@ -74,6 +76,9 @@ class InputObserver {
  public:
   virtual ~InputObserver() = default;
   virtual void see(const Linear& linear, const torch::Tensor& x) = 0;
+  // What a router gave the experts of a slot, [.., E] of tokens or [B, E] of sequences, and Pass::sequence_mask.
+  virtual void see_weights(const Linear& /*linear*/, size_t /*slot*/, const torch::Tensor& /*weights*/,
+                           const torch::Tensor& /*mask*/) {}
 };
 
 // How a forward pass is run; passed down, never global.

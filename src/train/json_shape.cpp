@@ -29,7 +29,8 @@ bool is_of_kind(const std::string& text, const std::string& kind, const JsonName
   if (kind == "part") return parts.count(text) > 0;
   if (kind == "term")
     return text.size() <= 40 &&
-           (ends_with(text, "_loss") || ends_with(text, "_weight") || ends_with(text, "_divergence")) &&
+           (ends_with(text, "_loss") || ends_with(text, "_weight") || ends_with(text, "_divergence") ||
+            ends_with(text, "_count")) &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
   if (kind == "hash") return text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   return false;

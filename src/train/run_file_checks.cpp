@@ -235,7 +235,9 @@ void check_matrix(RunChecks& checks, const std::string& name) {
 
 void check_routing(RunChecks& checks, const std::string& name) {
   check_cells(checks, name, "count", [&](const TableCell& cell) {
-    const bool slot = checks.facts.slots.count(cell.text) > 0 || cell.text == "base";
+    bool slot = checks.facts.slots.count(cell.text) > 0 || cell.text == "base";
+    for (size_t stage = 1; stage <= checks.facts.order.size(); ++stage)
+      slot = slot || cell.text == cat("stage-", stage);
     if (cell.line == 1) return cell.column == 0 ? cell.text == "task" : slot;
     int64_t count = 0;
     return cell.column == 0 ? checks.facts.names.tasks.count(cell.text) > 0 : parse_int(cell.text, count);

@@ -85,7 +85,7 @@ void add_slots(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& meth
   AdapterBank bank(facts.model->all_sites());
   for (int stage = 1; stage <= static_cast<int>(facts.order.size()); ++stage)
     for (const auto& slot : stage_layout(methods, method_parts(facts.method), bank.sites(), plain, stage))
-      if (!bank.has(slot.name)) bank.add(slot, 0);
+      bank.ensure(slot, 0);
   for (const auto& [name, tensor] : bank.tensors()) {
     facts.adapter[name] = tensor.sizes().vec();
     facts.sizes.parameters += tensor.numel();

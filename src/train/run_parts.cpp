@@ -287,7 +287,7 @@ std::unique_ptr<Task> methods_task(const std::vector<std::unique_ptr<Method>>& m
 
 void RunParts::make_slots(int stage) {
   for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), stage))
-    if (!bank.has(slot.name)) bank.add(slot, slot_seed(seed(), slot.name));
+    bank.ensure(slot, slot_seed(seed(), slot.name));
 }
 
 std::vector<ParameterGroup> RunParts::groups() const {

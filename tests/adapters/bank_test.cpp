@@ -55,6 +55,50 @@ TEST(AdapterBank, DrawsAsAddExpertsDoes) {
   for (size_t i = 0; i < mine.size(); ++i) EXPECT_TRUE(mine[i].second.equal(plain[i].second)) << mine[i].first;
 }
 
+TEST(AdapterBank, LeavesSitesOutOfASlot) {
+  Model model, other;
+  AdapterBank bank(model.sites), again(other.sites);
+  bank.add(alike("some", model.sites, ranked(2)), 1);
+  const auto kept = model.linears[1].slots[0].experts[0].a.clone();
+  bank.keep_sites("some", {"layers.0.v"});
+  EXPECT_TRUE(model.linears[0].slots[0].empty());
+  EXPECT_TRUE(model.linears[1].slots[0].experts[0].a.equal(kept));
+  EXPECT_TRUE(model.linears[2].slots[0].empty());
+  EXPECT_EQ(bank.tensors().size(), 2u);
+  again.rebuild(bank.describe(), "test");
+  EXPECT_EQ(again.describe(), bank.describe());
+}
+
+TEST(AdapterBank, GetsTheRoutersThatALayoutHasMore) {
+  Model model, other;
+  AdapterBank bank(model.sites), again(other.sites);
+  auto each = ranked(2, 3);
+  each.training.kind = each.answering.kind = GateKind::router;
+  bank.ensure(alike("routed", {model.sites[0]}, each), 1);
+  const auto first = model.linears[0].slots[0].training.router.clone();
+  each.routers = 2;
+  bank.ensure(alike("routed", {model.sites[0]}, each), 1);
+  bank.ensure(alike("routed", {model.sites[0]}, each), 1);  // nothing is lacking
+  const auto& slot = model.linears[0].slots[0];
+  ASSERT_EQ(slot.answering.earlier_routers.size(), 1u);
+  EXPECT_TRUE(slot.answering.earlier_routers[0].equal(first));
+  EXPECT_TRUE(slot.training.earlier_routers.empty());
+  EXPECT_TRUE(slot.training.router.is_same(slot.answering.router));
+  EXPECT_FALSE(slot.training.router.equal(first));
+  std::vector<std::string> trained;
+  for (const auto& [name, tensor] : bank.trained()) trained.push_back(name);
+  EXPECT_EQ(std::count(trained.begin(), trained.end(), "routed:layers.0.q.router.weight"), 0);
+  EXPECT_EQ(std::count(trained.begin(), trained.end(), "routed:layers.0.q.router.1.weight"), 1);
+  again.rebuild(bank.describe(), "test");
+  EXPECT_EQ(again.describe(), bank.describe());
+  EXPECT_EQ(again.tensors().size(), bank.tensors().size());
+  each.training.kind = each.answering.kind = GateKind::sum;
+  each.routers = 1;
+  bank.ensure(alike("summed", {model.sites[1]}, each), 1);
+  each.routers = 2;
+  EXPECT_THROW(bank.ensure(alike("summed", {model.sites[1]}, each), 1), Error);
+}
+
 TEST(AdapterBank, FreezesPerExpertAndSite) {
   Model model;
   AdapterBank bank(model.sites);

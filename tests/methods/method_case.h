@@ -45,7 +45,7 @@ struct MethodCase {
     std::vector<std::unique_ptr<Method>> methods;
     methods.push_back(std::move(method));
     for (const auto& slot : stage_layout(methods, {name}, bank->sites(), plain_layout(*model, run), stage))
-      if (!bank->has(slot.name)) bank->add(slot, static_cast<uint64_t>(stage));
+      bank->ensure(slot, static_cast<uint64_t>(stage));
     method = std::move(methods[0]);
     trained = bank->trained();
   }
