@@ -1,0 +1,286 @@
+// BranchLoRA: one A for all branches, the routers of a task, freezing by router weight, keys and what they choose.
+#include <cmath>
+#include <set>
+
+#include "tests/methods/held_state.h"
+#include "tests/methods/method_case.h"
+#include "tests/methods/model_kinds.h"
+
+namespace asr {
+namespace {
+
+constexpr const char* kBranchSlot = "branches";
+
+using BranchOptions = std::vector<std::pair<std::string, std::string>>;
+
+struct BranchCase {
+  TemporaryFolder folder;
+  std::unique_ptr<MethodCase> fixture;
+  explicit BranchCase(const BranchOptions& options) {
+    write_small_model(folder / "model");
+    std::vector<Assignment> list;
+    for (const auto& [key, value] : options) list.push_back({"branchlora." + key, value, "test"});
+    fixture = std::make_unique<MethodCase>("branchlora", list, folder / "model");
+  }
+  MethodCase* operator->() { return fixture.get(); }
+
+  // From the layout to the end of the stage, without steps.
+  void pass_stage(int stage, const SampleSet& set) {
+    fixture->lay_out(stage);
+    auto context = fixture->stage_context(stage, set);
+    fixture->method->begin_stage(context);
+    fixture->method->before_stage(context);
+    fixture->randomise(0.3);
+    fixture->method->after_stage(context);
+  }
+};
+
+// The weights of one token by the definition: softmax, and of it the `top` largest as they are.
+std::vector<double> top_weights(const torch::Tensor& router, const torch::Tensor& token, size_t top) {
+  const auto scores = router.to(at::kDouble).mv(token.to(at::kDouble));
+  std::vector<double> all;
+  double sum = 0;
+  for (int64_t e = 0; e < scores.size(0); ++e) all.push_back(std::exp(scores[e].item<double>()));
+  for (const double value : all) sum += value;
+  auto sorted = all;
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (double& value : all) value = value >= sorted[top - 1] ? value / sum : 0;
+  return all;
+}
+
+torch::Tensor branch_output(const AdapterSite& site, const SlotAtSite& slot, const torch::Tensor& token,
+                            const std::vector<double>& weights) {
+  auto y = site.linear->weight.to(at::kDouble).mv(token.to(at::kDouble));
+  if (site.linear->bias.defined()) y = y + site.linear->bias;
+  const auto low = slot.experts[0].a.to(at::kDouble).mv(token.to(at::kDouble));
+  for (size_t e = 0; e < weights.size(); ++e) y = y + slot.experts[e].b.to(at::kDouble).mv(low) * (2 * weights[e]);
+  return y;
+}
+
+TEST(BranchLora, AddsTheBestBranchesOfTheTasksRouter) {
+  BranchCase test(BranchOptions{{"branches", "4"}, {"top", "2"}});
+  test->lay_out(1);
+  test->lay_out(2);
+  test->randomise(0.3);
+  at::NoGradGuard no_grad;
+  const auto sites = test->model->sites();
+  const auto& site = *std::find_if(sites.begin(), sites.end(), [](const auto& s) { return s.part == SitePart::v; });
+  const auto& slot = test->bank->at(kBranchSlot, site.name);
+  ASSERT_EQ(slot.experts.size(), 4u);
+  EXPECT_EQ(slot.experts[0].a.size(0), 1);  // lora_rank 4 over four branches
+  for (const auto& expert : slot.experts) EXPECT_TRUE(expert.a.is_same(slot.experts[0].a));
+  const auto x = torch::randn({3, 5, site.linear->weight.size(1)});
+  Pass training;
+  training.slots = test->bank->training();
+  Pass answering;
+  answering.answering = true;
+  answering.slots = test->bank->answering();
+  // The routers of the first task for the first and the last sample, those of the second for the other.
+  const GivenWeights given = {{0, torch::tensor({{1.0, 0.0}, {0.0, 1.0}, {1.0, 0.0}})}};
+  answering.given = &given;
+  const auto trained = (*site.linear)(x, training), answered = (*site.linear)(x, answering);
+  ASSERT_EQ(slot.answering.earlier_routers.size(), 1u);
+  for (int64_t b = 0; b < 3; ++b) {
+    const auto newest = top_weights(slot.training.router, x[b][0], 2);
+    const auto& router = b == 1 ? slot.answering.router : slot.answering.earlier_routers[0];
+    const auto chosen = top_weights(router, x[b][0], 2);
+    for (int64_t t = 0; t < 5; ++t) {
+      EXPECT_TRUE(at::allclose(trained[b][t].to(at::kDouble), branch_output(site, slot, x[b][t], newest), 1e-4, 1e-4));
+      EXPECT_TRUE(at::allclose(answered[b][t].to(at::kDouble), branch_output(site, slot, x[b][t], chosen), 1e-4, 1e-4));
+    }
+  }
+}
+
+// METHODS: with N branches of rank r / N a linear has A and N B of that rank, and N x d_in a router.
+TEST(BranchLora, CountsAsTheFormulaDoes) {
+  BranchCase test(BranchOptions{{"branches", "4"}, {"sites", "all"}});
+  test->lay_out(1);
+  test->lay_out(2);
+  int64_t expected = 0;
+  for (const auto& site : test->model->all_sites()) {
+    if (site.part == SitePart::vision) continue;
+    const int64_t in = site.linear->weight.size(1), out = site.linear->weight.size(0);
+    expected += in + 4 * out + 2 * 4 * in;
+  }
+  int64_t numbers = 0;
+  for (const auto& [name, tensor] : test->bank->tensors()) numbers += tensor.numel();
+  EXPECT_EQ(numbers, expected);
+}
+
+// Every vector that a linear read, pass by pass.
+class ReadVectors final : public InputObserver {
+ public:
+  void see(const Linear& linear, const torch::Tensor& x) override { read[&linear].push_back(x.detach()); }
+  std::map<const Linear*, std::vector<torch::Tensor>> read;
+};
+
+TEST(BranchLora, FreezesTheBranchesWithTheLargestRouterWeight) {
+  for (const std::string reads : {"first", "token", "mean"}) {
+    BranchCase test(BranchOptions{{"branches", "4"}, {"top", "2"}, {"reads", reads}});
+    const auto set = test->data();
+    test.pass_stage(1, set);
+    // One sample at a time: nothing is padded.
+    ReadVectors seen;
+    Pass pass;
+    pass.slots = test->bank->training();
+    pass.observer = &seen;
+    Want want;
+    want.loss = false;
+    want.pooled = true;
+    at::NoGradGuard no_grad;
+    for (int64_t i = 0; i < set.size(); ++i) test->model->forward(set.rows({i}).input, pass, want);
+    std::set<std::string> trained;
+    for (const auto& [name, tensor] : test->bank->trained()) trained.insert(name);
+    for (const auto& site : test->model->sites()) {
+      const auto& slot = test->bank->at(kBranchSlot, site.name);
+      std::vector<double> sums(4, 0.0);
+      for (const auto& x : seen.read.at(site.linear)) {
+        ASSERT_EQ(x.size(0), 1);
+        const bool token = reads == "token" || site.part == SitePart::projector;
+        std::vector<torch::Tensor> states = {x[0][0]};
+        if (reads == "mean") states = {x[0].mean(0)};
+        if (token) {
+          states.clear();
+          for (int64_t t = 0; t < x.size(1); ++t) states.push_back(x[0][t]);
+        }
+        for (const auto& state : states) {
+          const auto weights = top_weights(slot.training.router, state, 2);
+          for (size_t e = 0; e < 4; ++e) sums[e] += weights[e];
+        }
+      }
+      auto sorted = sums;
+      std::sort(sorted.rbegin(), sorted.rend());
+      for (size_t e = 0; e < 4; ++e) {
+        const auto name = std::string(kBranchSlot) + ":" + site.name + ".lora_B." + std::to_string(e) + ".weight";
+        EXPECT_EQ(trained.count(name) == 0, sums[e] >= sorted[1]) << reads << " " << name;
+      }
+      EXPECT_TRUE(trained.count(std::string(kBranchSlot) + ":" + site.name + ".lora_A.weight"));
+    }
+  }
+}
+
+TEST(BranchLora, GoesOnWithRouterAndSharedAWhenNoBranchIsFree) {
+  for (const bool freeze_a : {false, true}) {
+    BranchCase test(BranchOptions{{"branches", "2"}, {"top", "2"}, {"freeze_a_after_stage1", freeze_a ? "yes" : "no"}});
+    const auto set = test->data();
+    test.pass_stage(1, set);
+    for (const auto& [name, tensor] : test->bank->trained()) EXPECT_EQ(name.find("lora_B"), std::string::npos) << name;
+    test->lay_out(2);
+    auto context = test->stage_context(2, set);
+    test->method->begin_stage(context);
+    test->method->before_stage(context);
+    ASSERT_FALSE(test->bank->trained().empty());
+    for (const auto& [name, tensor] : test->bank->trained()) {
+      const bool router = name.find(".router.1.weight") != std::string::npos;
+      EXPECT_TRUE(router || (!freeze_a && name.find(".lora_A.weight") != std::string::npos)) << name;
+    }
+    const auto added = test->losses(set.rows(range(0, 4)));
+    EXPECT_EQ(added.log.at("free_branch_count").item<double>(), 0);
+  }
+}
+
+double key_cosine(const torch::Tensor& a, const torch::Tensor& b) {
+  return ((a * b).sum() / (a.norm() * b.norm())).item<double>();
+}
+
+TEST(BranchLora, AlignsTheKeysOfTheStageAlone) {
+  BranchCase test(BranchOptions{{"branches", "4"}, {"align", "0.5"}});
+  auto set = test->data(0);
+  test.pass_stage(1, set);
+  test->lay_out(2);
+  auto context = test->stage_context(2, set);
+  test->method->begin_stage(context);
+  test->method->before_stage(context);
+  const auto group = test->method->parameters().at(0);
+  ASSERT_EQ(group.parameters.size(), 2u);
+  EXPECT_EQ(group.weight_decay, 0);
+  const auto image_key = group.parameters[0].second, text_key = group.parameters[1].second;
+  EXPECT_NEAR(image_key.norm().item<double>(), 1, 1e-5);
+  for (auto key : {image_key, text_key}) key.requires_grad_(true);
+  auto batch = set.rows(range(0, 6));
+  for (auto& info : batch.info) info.stage = 2;
+  batch.info[4].stage = 1;  // replayed: not the stage's own
+  Want want;
+  want.loss = false;
+  want.pooled = true;
+  const auto base = test->model->forward(batch.input, Pass{0, nullptr}, want);
+  double expected = 0;
+  for (int64_t b = 0; b < 6; ++b) {
+    if (b == 4) continue;
+    const auto image = base.image[b].to(at::kDouble), text = base.text[b].to(at::kDouble);
+    expected += (2 - key_cosine(image, image_key.detach().to(at::kDouble)) -
+                 key_cosine(text, text_key.detach().to(at::kDouble))) /
+                6;
+  }
+  const auto added = test->losses(batch);
+  EXPECT_NEAR(added.total().item<double>(), 0.5 * expected, 1e-5);
+  added.total().backward();
+  EXPECT_GT(image_key.grad().abs().max().item<double>(), 0);
+  EXPECT_GT(text_key.grad().abs().max().item<double>(), 0);
+}
+
+// What sets one row apart from the others: orthogonal to their mean, so that no other row is nearer to it.
+torch::Tensor apart_from_mean(const torch::Tensor& rows, int64_t row) {
+  const auto mean = rows.mean(0);
+  const auto far = rows[row] - mean;
+  return far - mean * (far.dot(mean) / mean.dot(mean));
+}
+
+TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
+  BranchCase test(BranchOptions{{"branches", "4"}});
+  for (int stage = 1; stage <= 3; ++stage) test.pass_stage(stage, test->data(static_cast<size_t>(stage)));
+  const auto set = test->data(2);
+  const auto batch = set.rows(range(0, 8));
+  Want want;
+  want.loss = false;
+  want.pooled = true;
+  at::NoGradGuard no_grad;
+  const auto base = test->model->forward(batch.input, Pass{0, nullptr}, want);
+  std::vector<torch::Tensor> image_keys, text_keys;
+  for (int64_t k = 0; k < 3; ++k) {  // each like one of the samples
+    image_keys.push_back(apart_from_mean(base.image, 3 * k).to(at::kDouble));
+    text_keys.push_back(apart_from_mean(base.text, 3 * k).to(at::kDouble));
+    put_tensor(*test->method, "image." + std::to_string(k), image_keys.back().to(at::kFloat));
+    put_tensor(*test->method, "text." + std::to_string(k), text_keys.back().to(at::kFloat));
+  }
+  const auto routed = test->pass(batch, 3, true);
+  const auto& given = routed.given.at(test->bank->number(kBranchSlot));
+  ASSERT_EQ(routed.choices.size(), 8u);
+  std::set<size_t> chosen;
+  for (int64_t b = 0; b < 8; ++b) {
+    size_t best = 0;
+    std::vector<double> nearness;
+    for (size_t k = 0; k < 3; ++k)
+      nearness.push_back(key_cosine(base.image[b].to(at::kDouble), image_keys[k]) +
+                         key_cosine(base.text[b].to(at::kDouble), text_keys[k]));
+    for (size_t k = 1; k < 3; ++k)
+      if (nearness[k] > nearness[best]) best = k;
+    chosen.insert(best);
+    for (size_t k = 0; k < 3; ++k)
+      EXPECT_EQ(given[b][static_cast<int64_t>(k)].item<double>(), k == best ? 1 : 0) << b << " " << k;
+    EXPECT_EQ(routed.choices[static_cast<size_t>(b)].slot, "stage-" + std::to_string(best + 1));
+  }
+  EXPECT_EQ(chosen.size(), 3u);
+}
+
+TEST(BranchLora, RefusesWhatCannotBe) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto message = [&](const std::string& method, const std::string& key, const std::string& value) {
+    auto list = small_run(folder / "model", folder / "out", method);
+    list.push_back({key, value, "test"});
+    return message_of([&] { run_small(list); });
+  };
+  EXPECT_CONTAINS(message("branchlora", "branchlora.top", "9"), "branchlora.top=9 of branchlora.branches=8");
+  EXPECT_CONTAINS(message("branchlora", "branchlora.branches", "3"), "branchlora.branches=3 does not divide lora_rank");
+  EXPECT_CONTAINS(message("branchlora", "stream.tasks", "1"), "this stream has one task");
+  EXPECT_CONTAINS(message("branchlora+moelora", "lora_rank", "8"),
+                  "methods branchlora and moelora both lay out the adapters");
+}
+
+TEST(BranchLora, RunsOnEveryKindOfModelWithBothHeads) {
+  expect_runs_on_every_kind("branchlora");
+}
+
+}  // namespace
+}  // namespace asr

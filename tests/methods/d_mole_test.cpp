@@ -1,0 +1,315 @@
+// D-MoLE: the budget and its split, experts at the top linears, autoencoders and their thresholds, who answers.
+#include <cmath>
+#include <set>
+
+#include "tests/methods/held_state.h"
+#include "tests/methods/method_case.h"
+#include "tests/methods/model_kinds.h"
+
+namespace asr {
+namespace {
+
+using MoleOptions = std::vector<std::pair<std::string, std::string>>;
+
+struct MoleCase {
+  TemporaryFolder folder;
+  std::unique_ptr<MethodCase> fixture;
+  explicit MoleCase(const MoleOptions& options, const std::string& kind = "tiny") {
+    write_small_model(folder / "model", kind);
+    std::vector<Assignment> list;
+    for (const auto& [key, value] : options) list.push_back({"d-mole." + key, value, "test"});
+    fixture = std::make_unique<MethodCase>("d-mole", list, folder / "model");
+  }
+  MethodCase* operator->() { return fixture.get(); }
+
+  void begin(int stage, const SampleSet& set) {
+    fixture->lay_out(stage);
+    auto context = fixture->stage_context(stage, set);
+    fixture->method->begin_stage(context);
+    fixture->method->before_stage(context);
+  }
+  void enter_phase(int stage, const SampleSet& set, const std::string& name) {
+    auto context = fixture->stage_context(stage, set);
+    Phase phase;
+    phase.name = name;
+    fixture->method->begin_phase(context, phase);
+  }
+  torch::Tensor parameter(const std::string& wanted) {
+    const auto groups = fixture->method->parameters();
+    for (const auto& [name, tensor] : groups.at(0).parameters)
+      if (name == wanted) return tensor;
+    return {};
+  }
+};
+
+// Every site's score by the definition: the gradient's norm of its weight, of the mean loss of these rows on the base.
+std::vector<double> gradient_norms(MethodCase& fixture, const std::vector<AdapterSite>& sites,
+                                   const SampleBatch& batch) {
+  std::vector<torch::Tensor> weights;
+  for (const auto& site : sites) weights.push_back(site.linear->weight.requires_grad_(true));
+  const auto loss = fixture.task->loss_of(*fixture.model, batch, Pass{0, nullptr});
+  loss.backward();
+  std::vector<double> out;
+  for (auto& weight : weights) {
+    double sum = 0;
+    const auto flat = weight.grad().flatten().to(at::kDouble).contiguous();
+    for (int64_t i = 0; i < flat.numel(); ++i) sum += flat.data_ptr<double>()[i] * flat.data_ptr<double>()[i];
+    out.push_back(std::sqrt(sum));
+    weight.mutable_grad().reset();
+    weight.requires_grad_(false);
+  }
+  return out;
+}
+
+TEST(DMole, PutsExpertsWhereTheGradientsAreLargest) {
+  for (const std::string kind : {"tiny", "tiny_cross"})
+    for (const double least : {0.25, 0.75}) {
+      MoleCase test(MoleOptions{{"budget", "0.4"}, {"vision_floor", std::to_string(least)}}, kind);
+      const auto set = test->data();
+      std::vector<AdapterSite> sites;
+      for (const auto& site : test->model->all_sites())
+        if (site.part <= SitePart::o || (site.part >= SitePart::cross_q && site.part <= SitePart::vision))
+          sites.push_back(site);
+      // A batch of 8 of the 12 samples, evenly spaced.
+      const auto scores = gradient_norms(*test.fixture, sites, set.rows({0, 1, 3, 4, 6, 7, 9, 10}));
+      test.begin(1, set);
+      double tower = 0, all = 0;
+      std::vector<std::pair<double, std::string>> vision, text;
+      for (size_t i = 0; i < sites.size(); ++i) {
+        all += scores[i];
+        if (sites[i].part == SitePart::vision) tower += scores[i];
+        (sites[i].part == SitePart::vision ? vision : text).emplace_back(scores[i], sites[i].name);
+      }
+      ASSERT_FALSE(vision.empty());
+      EXPECT_GT(tower, 0) << "the probe does not reach the tower";
+      const double total = std::round(0.4 * static_cast<double>(sites.size()));
+      auto in_tower = static_cast<size_t>(std::llround(total * std::max(least, tower / all)));
+      in_tower = std::min(in_tower, vision.size());
+      std::sort(vision.rbegin(), vision.rend());
+      std::sort(text.rbegin(), text.rend());
+      std::set<std::string> expected, found;
+      for (size_t i = 0; i < in_tower; ++i) expected.insert(vision[i].second);
+      for (size_t i = 0; i < static_cast<size_t>(total) - in_tower; ++i) expected.insert(text[i].second);
+      for (const auto& site : test->bank->layout("stage-1").sites) {
+        found.insert(site.site);
+        EXPECT_EQ(site.rank, 8);
+        EXPECT_EQ(site.scale, 2);
+      }
+      EXPECT_EQ(found, expected) << kind << " " << least;
+    }
+}
+
+TEST(DMole, TakesTextAloneWhereTheTowerIsNoCandidate) {
+  MoleCase test(MoleOptions{{"sites", "run"}, {"rank", "0"}});
+  const auto set = test->data();
+  test.begin(1, set);
+  const auto& sites = test->bank->layout("stage-1").sites;
+  EXPECT_EQ(sites.size(), static_cast<size_t>(std::llround(0.5 * static_cast<double>(test->model->sites().size()))));
+  for (const auto& site : sites) EXPECT_EQ(site.rank, 4);
+}
+
+// What a task is recognised by: the largest entries of the tower's last states and of the question's, read alone.
+torch::Tensor features_by_hand(MethodCase& fixture, const SampleBatch& batch) {
+  at::NoGradGuard no_grad;
+  const auto pixels = batch.pixels ? batch.pixels() : batch.input.pixels;
+  const auto tower = fixture.model->encode_images(pixels).amax(1).to(at::kDouble);
+  Want want;
+  want.loss = false;
+  want.states = true;
+  const auto alone = fixture.model->without_pictures(batch.input);
+  const auto text = fixture.model->forward(alone, Pass{0, nullptr}, want).text_max.to(at::kDouble);
+  auto out = at::cat({tower, text}, 1);
+  for (int64_t b = 0; b < out.size(0); ++b) out[b] /= std::sqrt(out[b].square().sum().item<double>());
+  return out;
+}
+
+struct PlainCode {
+  torch::Tensor encode, encode_bias, decode, decode_bias;
+  double error(const torch::Tensor& z) const {
+    const auto e = encode.to(at::kDouble), d = decode.to(at::kDouble);
+    std::vector<double> code;
+    for (int64_t h = 0; h < e.size(0); ++h)
+      code.push_back(std::max(0.0, e[h].dot(z).item<double>() + encode_bias[h].item<double>()));
+    const auto inner = torch::tensor(code, at::kDouble);
+    double sum = 0;
+    for (int64_t i = 0; i < d.size(0); ++i) {
+      const double y = 1 / (1 + std::exp(-(d[i].dot(inner).item<double>() + decode_bias[i].item<double>())));
+      sum += std::pow(y - z[i].item<double>(), 2) / static_cast<double>(d.size(0));
+    }
+    return sum;
+  }
+};
+
+PlainCode code_of(MoleCase& test) {
+  return {test.parameter("encode").detach().clone(), test.parameter("encode_bias").detach().clone(),
+          test.parameter("decode").detach().clone(), test.parameter("decode_bias").detach().clone()};
+}
+
+TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
+  MoleCase test(MoleOptions{{"hidden", "5"}, {"quantile", "0.7"}});
+  const auto set = test->data();
+  test.begin(1, set);
+  test.enter_phase(1, set, "autoencoder");
+  const auto code = code_of(test);
+  ASSERT_EQ(code.encode.size(0), 5);
+  const auto features = features_by_hand(*test.fixture, set.rows(range(0, set.size())));
+  ASSERT_EQ(code.encode.size(1), features.size(1));
+  std::vector<double> errors;
+  for (int64_t b = 0; b < features.size(0); ++b) errors.push_back(code.error(features[b]));
+  // The loss that is fitted, and how it ends.
+  Phase fit;
+  fit.name = "autoencoder";
+  EXPECT_FALSE(test->method->phase_done(fit, 1, 2.0));
+  for (int i = 0; i < 9; ++i) EXPECT_FALSE(test->method->phase_done(fit, 2 + i, 2.0));
+  EXPECT_TRUE(test->method->phase_done(fit, 11, 2.5));
+  EXPECT_FALSE(test->method->phase_done(fit, 12, 1.0));
+  EXPECT_FALSE(test->method->phase_done(Phase(), 13, 9.0));
+  test.enter_phase(1, set, "");
+  std::sort(errors.begin(), errors.end());
+  // ceil(0.7 (12 + 1)) = 10
+  EXPECT_NEAR(held_tensor(*test->method, "thresholds")[0].item<double>(), errors[9], 1e-6);
+  EXPECT_FALSE(held_tensor(*test->method, "waiting").defined());
+}
+
+// Three tasks whose autoencoders give back the features of one sample each, whatever they read.
+struct ThreeTasks {
+  std::vector<PlainCode> codes;
+  std::vector<double> thresholds;
+  ThreeTasks(MoleCase& test, const SampleSet& set) {
+    const auto features = features_by_hand(*test.fixture, set.rows(range(0, set.size())));
+    for (int stage = 1; stage <= 3; ++stage) {
+      test.begin(stage, set);
+      at::NoGradGuard no_grad;
+      test.parameter("decode").zero_();
+      const auto like = features[4 * (stage - 1)].clamp(1e-4, 1 - 1e-4);
+      test.parameter("decode_bias").copy_((like / (1 - like)).log());
+      test.enter_phase(stage, set, "");
+      codes.push_back(code_of(test));
+      thresholds.push_back(held_tensor(*test->method, "thresholds")[stage - 1].item<double>());
+    }
+    test->randomise();
+  }
+  // The best candidate among the first tasks, -1 where there is none.
+  int64_t best(const torch::Tensor& z, size_t tasks) const {
+    int64_t out = -1;
+    double least = 0;
+    for (size_t k = 0; k < tasks; ++k) {
+      const double error = codes[k].error(z);
+      if (error >= thresholds[k] || (out >= 0 && error >= least)) continue;
+      out = static_cast<int64_t>(k);
+      least = error;
+    }
+    return out;
+  }
+};
+
+TEST(DMole, AnswersEverySampleWithTheTaskThatRecognisesIt) {
+  MoleCase test(MoleOptions{{"hidden", "3"}, {"quantile", "0.3"}});
+  const auto set = test->data();
+  const ThreeTasks tasks(test, set);
+  const auto batch = set.rows(range(0, set.size()));
+  const auto features = features_by_hand(*test.fixture, batch);
+  const auto routed = test->pass(batch, 3, true);
+  std::set<int64_t> seen;
+  for (int64_t b = 0; b < set.size(); ++b) {
+    const auto winner = tasks.best(features[b], 3);
+    const auto beside = winner > 0 ? tasks.best(features[b], static_cast<size_t>(winner)) : -1;
+    seen.insert(winner);
+    EXPECT_EQ(routed.choices[static_cast<size_t>(b)].slot, winner < 0 ? "" : "stage-" + std::to_string(winner + 1));
+    for (int64_t k = 0; k < 3; ++k) {
+      const auto number = test->bank->number("stage-" + std::to_string(k + 1));
+      const bool takes_part = (routed.how.slots >> number & 1) != 0;
+      const double weight = takes_part ? routed.given.at(number)[b][0].item<double>() : 0;
+      EXPECT_EQ(weight, k == winner || k == beside ? 1 : 0) << b << " " << k;
+    }
+  }
+  EXPECT_GT(seen.size(), 2u);
+  EXPECT_EQ(seen.count(-1), 1u) << "no sample is left to the base";
+  // In training the stage's own expert is always there, the earlier one where it recognises the sample.
+  const auto training = test->pass(batch, 3, false);
+  EXPECT_TRUE(training.how.slots & test->bank->bit("stage-3"));
+  for (int64_t b = 0; b < set.size(); ++b)
+    for (int64_t k = 0; k < 2; ++k) {
+      const auto given = training.given.find(test->bank->number("stage-" + std::to_string(k + 1)));
+      const double weight = given == training.given.end() ? 0 : given->second[b][0].item<double>();
+      EXPECT_EQ(weight, tasks.best(features[b], 2) == k ? 1 : 0) << b << " " << k;
+    }
+  for (const auto& [name, tensor] : test->bank->trained()) EXPECT_EQ(name.rfind("stage-3:", 0), 0u) << name;
+}
+
+TEST(DMole, LetsTheSamplesOfABatchVote) {
+  for (const double least : {0.05, 0.45}) {
+    MoleCase test(
+        MoleOptions{{"hidden", "3"}, {"quantile", "0.3"}, {"vote", "batch"}, {"least_share", std::to_string(least)}});
+    const auto set = test->data();
+    const ThreeTasks tasks(test, set);
+    const auto batch = set.rows(range(0, set.size()));
+    const auto features = features_by_hand(*test.fixture, batch);
+    std::vector<int64_t> votes(3, 0);
+    for (int64_t b = 0; b < set.size(); ++b) {
+      const auto best = tasks.best(features[b], 3);
+      if (best >= 0) ++votes[static_cast<size_t>(best)];
+    }
+    std::vector<size_t> order = {0, 1, 2};
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return votes[a] > votes[b]; });
+    ASSERT_GT(votes[order[0]], 0);
+    std::set<size_t> active = {order[0]};
+    if (static_cast<double>(votes[order[1]]) / static_cast<double>(set.size()) >= least) active.insert(order[1]);
+    const auto routed = test->pass(batch, 3, true);
+    for (size_t k = 0; k < 3; ++k) {
+      const auto number = test->bank->number("stage-" + std::to_string(k + 1));
+      EXPECT_EQ((routed.how.slots >> number & 1) != 0, active.count(k) > 0) << k;
+      const double sum = active.count(k) > 0 ? routed.given.at(number).sum().item<double>() : 12;
+      EXPECT_EQ(sum, 12) << k;
+    }
+    for (const auto& choice : routed.choices) EXPECT_EQ(choice.slot, "stage-" + std::to_string(order[0] + 1));
+  }
+}
+
+TEST(DMole, AddsActiveExpertsWithWeightOne) {
+  MoleCase test(MoleOptions{{"hidden", "3"}});
+  const auto set = test->data();
+  const ThreeTasks tasks(test, set);
+  at::NoGradGuard no_grad;
+  const auto site = test->bank->layout("stage-2").sites.at(0).site;
+  const auto sites = test->model->all_sites();
+  const auto place = std::find_if(sites.begin(), sites.end(), [&](const auto& s) { return s.name == site; });
+  const auto x = torch::randn({2, 3, place->linear->weight.size(1)});
+  auto expected = at::linear(x, place->linear->weight);
+  if (place->linear->bias.defined()) expected = expected + place->linear->bias;
+  for (const std::string slot : {"stage-1", "stage-2"}) {
+    const auto& here = test->bank->at(slot, site);
+    if (here.empty()) continue;
+    const auto added = at::linear(at::linear(x, here.experts[0].a), here.experts[0].b) * 2;
+    if (slot == "stage-2")
+      expected = expected + added * torch::tensor({1.0, 0.0}).view({2, 1, 1});
+    else
+      expected = expected + added;
+  }
+  Pass pass;
+  pass.answering = true;
+  pass.slots = test->bank->bit("stage-1") | test->bank->bit("stage-2");
+  const GivenWeights given = {{0, torch::tensor({{1.0}, {1.0}})}, {1, torch::tensor({{1.0}, {0.0}})}};
+  pass.given = &given;
+  EXPECT_TRUE(at::allclose((*place->linear)(x, pass), expected, 1e-4, 1e-4));
+}
+
+TEST(DMole, RefusesWhatCannotBe) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto message = [&](const std::string& method, const std::string& key, const std::string& value) {
+    auto list = small_run(folder / "model", folder / "out", method);
+    list.push_back({key, value, "test"});
+    return message_of([&] { run_small(list); });
+  };
+  EXPECT_CONTAINS(message("d-mole", "stream.tasks", "1"), "this stream has one task");
+  EXPECT_CONTAINS(message("d-mole+o-lora", "lora_rank", "8"), "methods d-mole and o-lora both lay out the adapters");
+  EXPECT_CONTAINS(message("d-mole", "d-mole.budget", "0"), "d-mole.budget");
+}
+
+TEST(DMole, RunsOnEveryKindOfModelWithBothHeads) {
+  expect_runs_on_every_kind("d-mole", {{"d-mole.epochs", "3"}});
+}
+
+}  // namespace
+}  // namespace asr
