@@ -2,9 +2,9 @@
 #include <cmath>
 #include <set>
 
+#include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
 #include "tests/methods/method_case.h"
-#include "tests/methods/model_kinds.h"
 
 namespace asr {
 namespace {
@@ -267,7 +267,7 @@ TEST(BranchLora, RefusesWhatCannotBe) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   const auto message = [&](const std::string& method, const std::string& key, const std::string& value) {
-    auto list = small_run(folder / "model", folder / "out", method);
+    auto list = small_run(folder / "model", folder / (method + value), method);
     list.push_back({key, value, "test"});
     return message_of([&] { run_small(list); });
   };

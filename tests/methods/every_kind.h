@@ -11,7 +11,8 @@
 
 namespace asr {
 
-inline void expect_runs_on_every_kind(const std::string& method) {
+inline void expect_runs_on_every_kind(const std::string& method,
+                                      const std::vector<std::pair<std::string, std::string>>& settings = {}) {
   TemporaryFolder folder;
   write_small_model(folder / "cross", "tiny_cross");
   std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/instructblip", folder / "qformer",
@@ -29,6 +30,7 @@ inline void expect_runs_on_every_kind(const std::string& method) {
     set("attention.layers", "1");
     set("attention.grid", "6");
     set("head", name == "cross" ? "answers" : "generate");
+    for (const auto& [key, value] : settings) set(key, value);
     const auto audit = audit_run(run_small(list)[0], 4);
     EXPECT_TRUE(audit.passed()) << name << audit.to_json().dump(1);
   }
