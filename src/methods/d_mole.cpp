@@ -382,7 +382,7 @@ class DMole final : public Method {
   }
 
   double budget_ = 0.5, vision_floor_ = 0.25, probe_ = 0.01, least_share_ = 0.3, quantile_ = 0.95, fit_rate_ = 5e-3;
-  int64_t rank_ = 8, hidden_ = 128, samples_ = 1024, epochs_ = 1000, patience_ = 10;
+  int64_t rank_ = 8, hidden_ = 128, samples_ = 1024, epochs_ = 1000, patience_ = 100;
   MoleSites sites_ = MoleSites::attention;
   MoleVote vote_ = MoleVote::sample;
 

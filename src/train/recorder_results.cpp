@@ -59,6 +59,19 @@ json part_accuracy(const std::vector<AnalysedTask>& analysed) {
   return out;
 }
 
+// Slots, or stages where a method chooses among those within one slot.
+std::vector<std::string> routing_columns(const std::vector<AnalysedTask>& tasks, const RunParts& parts) {
+  const auto slots = parts.bank.slots();
+  bool among_slots = true;
+  for (const auto& task : tasks)
+    for (const auto& name : task.score->slots)
+      among_slots = among_slots && (name == "base" || std::find(slots.begin(), slots.end(), name) != slots.end());
+  if (among_slots) return slots;
+  std::vector<std::string> out;
+  for (int stage = 1; stage <= parts.at.stage; ++stage) out.push_back(fmt::format("stage-{}", stage));
+  return out;
+}
+
 // How many samples of each task each slot answered, tasks below each other in the order trained; empty where no method
 // chose.
 std::string routing_text(const std::vector<AnalysedTask>& tasks, const std::vector<std::string>& slots) {
@@ -116,7 +129,8 @@ void Recorder::evaluate() {
                         &parts_.data.get(parts_.order[b], parts_.config.run.scored_split()), &scores[b]});
   parts_.at.rows.resize(static_cast<size_t>(parts_.at.stage));
   parts_.at.rows.push_back(row);
-  if (const auto text = routing_text(analysed, parts_.bank.slots()); parts_.team.leads() && !text.empty())
+  const auto columns = routing_columns(analysed, parts_);
+  if (const auto text = routing_text(analysed, columns); parts_.team.leads() && !text.empty())
     files_->stage("routing.csv", text);
   parts_.at.outside.resize(static_cast<size_t>(parts_.at.stage));
   parts_.at.outside.push_back(outside);

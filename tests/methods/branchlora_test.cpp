@@ -263,6 +263,24 @@ TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
   EXPECT_EQ(chosen.size(), 3u);
 }
 
+TEST(BranchLora, ListsTheTasksThatSamplesWereTakenFor) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto list = small_run(folder / "model", folder / "out", "branchlora");
+  for (const auto& [key, value] : BranchOptions{{"stream.tasks", "2"}, {"stream.train", "8"}, {"stream.val", "6"}})
+    list.push_back({key, value, "test"});
+  const auto table = read_text(run_small(list)[0] + "/routing.csv");
+  EXPECT_EQ(table.substr(0, table.find('\n')), "task,stage-1,stage-2,base");
+  int64_t rows = 0;
+  for (size_t begin = table.find('\n') + 1; begin < table.size(); begin = table.find('\n', begin) + 1) {
+    const auto line = table.substr(table.find(',', begin) + 1);
+    const auto first = std::stoll(line), second = std::stoll(line.substr(line.find(',') + 1));
+    EXPECT_EQ(first + second, 6);
+    ++rows;
+  }
+  EXPECT_EQ(rows, 2);
+}
+
 TEST(BranchLora, RefusesWhatCannotBe) {
   TemporaryFolder folder;
   write_small_model(folder / "model");

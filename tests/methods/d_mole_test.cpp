@@ -146,7 +146,7 @@ PlainCode code_of(MoleCase& test) {
 }
 
 TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
-  MoleCase test(MoleOptions{{"hidden", "5"}, {"quantile", "0.7"}});
+  MoleCase test(MoleOptions{{"hidden", "5"}, {"quantile", "0.7"}, {"patience", "10"}});
   const auto set = test->data();
   test.begin(1, set);
   test.enter_phase(1, set, "autoencoder");
