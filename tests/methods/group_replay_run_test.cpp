@@ -25,6 +25,14 @@ TEST(GroupReplayRun, TwoProcessesDealOutPassesAsOneMakesThem) {
     expect_close_runs(one + "/" + method, two + "/" + method, 2e-3, false, CloseAdapters::mean);
 }
 
+// Each process has half of a batch, and the transport of the whole of it.
+TEST(GroupReplayRun, TwoProcessesShareABatchsTransport) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const auto [one, two] = run_both(folder, {{"method", "bcp-mfa"}, {"stream.tasks", "2"}, {"bcp-mfa.weight", "50"}}, 2);
+  expect_close_runs(one + "/bcp-mfa", two + "/bcp-mfa", 5e-4, false, CloseAdapters::mean);
+}
+
 TEST(GroupReplayRun, AQFormerIsTrainedAndAudited) {
   TemporaryFolder folder;
   const auto model = folder / "instructblip";

@@ -48,6 +48,32 @@ TEST(Recomputed, TheTaskLossIsTheMeanOverAnswerTokens) {
   EXPECT_NEAR(slope, applied.norm().item<double>(), 0.02 * std::abs(slope));
 }
 
+// Samples count by the length of their question, in hundreds of letters.
+class FakeWeights final : public Method {
+ public:
+  torch::Tensor sample_weights(const SampleBatch& batch) const override {
+    std::vector<float> out;
+    for (const auto& info : batch.info) out.push_back(static_cast<float>(info.question.size()) / 100);
+    return torch::tensor(out);
+  }
+};
+
+TEST(Recomputed, WeightsOfSamplesMakeTheLossAMeanOverSamples) {
+  add_method("fake-weights", "weighs samples", [] { return std::make_unique<FakeWeights>(); });
+  Recomputation again("fake-weights", {});
+  again.set(Recomputation::kBefore);
+  const auto stage = again.whole_stage(1);
+  const auto surprise = again.surprise(stage);
+  const auto owner = stage.input.labels.ge(0).nonzero().select(1, 0);
+  torch::Tensor loss = torch::zeros({}, at::kDouble);
+  for (int64_t b = 0; b < stage.size(); ++b) {
+    const double weight = static_cast<double>(stage.info[static_cast<size_t>(b)].question.size()) / 100;
+    loss = loss + surprise.masked_select(owner.eq(b)).mean() * (weight / static_cast<double>(stage.size()));
+  }
+  EXPECT_CLOSE(again.log["task_loss"].get<double>(), loss.item<double>());
+  EXPECT_LT(relative_distance(again.applied_gradient(), again.gradient_of(loss)), kTolerance);
+}
+
 // F_i of the finished stage: the mean over blocks of samples of the squared gradient of a block's mean loss.
 torch::Tensor fisher_by_hand(Recomputation& again, int64_t block) {
   again.set(Recomputation::kFirstStage);
