@@ -163,7 +163,9 @@ TEST_P(Browser, ShowsEveryFigureAndAnswers) {
 INSTANTIATE_TEST_SUITE_P(Windows, Browser,
                          testing::Values(BrowserWindow{1280, 900, false}, BrowserWindow{1280, 900, true},
                                          BrowserWindow{390, 844, false}, BrowserWindow{390, 844, true}),
-                         [](const auto& info) { return cat(info.param.dark ? "Dark" : "Light", info.param.width); });
+                         [](const auto& window) {
+                           return cat(window.param.dark ? "Dark" : "Light", window.param.width);
+                         });
 
 }  // namespace
 }  // namespace asr
