@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tables of docs/results*.md are those of results/: fails with the lines that differ. With --print it prints those of
-# docs/results_at_one_rate.md, with --write it writes docs/results_protocol.md.
+# docs/results_at_one_rate.md, with --write it writes docs/results_protocol.md and docs/results_methods.md.
 # usage: tools/check_results.sh [PROGRAM] [--print | --write]   (default build/asr)
 set -euo pipefail
 asr=$(realpath "${1:-build/asr}")
@@ -38,20 +38,29 @@ tables() {
     END { table("AP", "value"); table("AP", "change"); table("AF", "value") }'
 }
 
-# A page that is all output.
+# A page that is all output. usage: protocol_page TITLE PROTOCOL FILE...
 protocol_page() {
-  local command="asr compare results/world-hue.csv results/world-rule.csv --protocol configs/protocol_short.yaml"
-  command+=" --format markdown --metric AP,AF,MFT"
-  echo "# Under the short protocol: world-hue and world-rule"
+  local title=$1 protocol=$2
+  shift 2
+  local command="asr compare $* --protocol $protocol --format markdown --metric AP,AF,MFT"
+  echo "# $title"
   echo
   echo "What the program prints, all of it; [results.md](results.md) says what it means. The command:"
   echo
-  echo "    $(sed 's/ --format/ \\\n      --format/' <<<"build/$command")"
+  echo "    $(sed 's/ --protocol/ \\\n      --protocol/; s/ --format/ \\\n      --format/' <<<"build/$command")"
   echo
   # Prose is folded, tables are not.
   "$asr" ${command#asr } | while IFS= read -r line; do
     if [[ $line == "- "* ]]; then fold -s -w 116 <<<"$line" | sed 's/ *$//; 2,$s/^/  /'; else echo "$line"; fi
   done
+}
+short_page() {
+  protocol_page "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
+    results/world-hue.csv results/world-rule.csv
+}
+methods_page() {
+  protocol_page "Every method: world-hue and world-rule" configs/protocol_methods.yaml \
+    results/world-hue-methods.csv results/world-rule-methods.csv
 }
 
 printed=$(tables)
@@ -60,10 +69,12 @@ if [ "${2:-}" = --print ]; then
   exit
 fi
 if [ "${2:-}" = --write ]; then
-  protocol_page >docs/results_protocol.md
+  short_page >docs/results_protocol.md
+  methods_page >docs/results_methods.md
   exit
 fi
 page=docs/results_at_one_rate.md
 documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^\|/' $page)
 diff <(echo "$documented") <(echo "$printed") && echo "$page: $(wc -l <<<"$printed") rows as printed"
-diff docs/results_protocol.md <(protocol_page) && echo "docs/results_protocol.md: as printed"
+diff docs/results_protocol.md <(short_page) && echo "docs/results_protocol.md: as printed"
+diff docs/results_methods.md <(methods_page) && echo "docs/results_methods.md: as printed"
