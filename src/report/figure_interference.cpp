@@ -19,9 +19,11 @@ HeatMap interference_map(const OrderedRuns& of) {
   out.columns = of.runs[0]->tasks;
   out.color = loss_color;
   out.unit = "points against the best";
-  const auto rows = mean_rows(of.runs, [](const Run& run) { return score(run.matrix).interference; });
-  for (size_t a = 0; a < rows.size(); ++a)
+  auto rows = mean_rows(of.runs, [](const Run& run) { return score(run.matrix).interference; });
+  for (size_t a = 0; a < rows.size(); ++a) {
+    rows[a].resize(out.columns.size(), std::nan(""));  // an unfinished run knows nothing of tasks to come
     out.rows.push_back({fmt::format("{} {}", a + 1, out.columns[a]), rows[a], -1});
+  }
   return out;
 }
 
