@@ -35,9 +35,9 @@ class OtherBackbones : public ::testing::TestWithParam<std::string> {
     TemporaryFolder folder;
     const auto options = [&](const std::string& out) {
       auto list = small_run(*place_ / model, folder / out, GetParam());
-      Settings all = {{"stream.tasks", "2"}, {"stream.train", "16"},    {"stream.val", "4"},
-                      {"save_steps", "1"},   {"analysis.samples", "2"}, {"per_device_train_batch_size", "8"},
-                      {"er.buffer", "5"},    {"analysis.overlays", "0"}};
+      Settings all = {{"stream.tasks", "2"}, {"stream.train", "16"},     {"stream.val", "4"},
+                      {"save_steps", "1"},   {"analysis.samples", "2"},  {"per_device_train_batch_size", "8"},
+                      {"er.buffer", "5"},    {"analysis.overlays", "0"}, {"d-mole.epochs", "5"}};
       all.insert(all.end(), more.begin(), more.end());
       for (const auto& [key, value] : all) list.push_back({key, value, "test"});
       return list;
