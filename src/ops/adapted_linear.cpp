@@ -1,10 +1,10 @@
 #include "ops/adapted_linear.h"
 
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include "base/error.h"
 #include "ops/adapted_linear_products.h"
+#include "ops/weight_products.h"
 #include "tensor/record.h"
 
 namespace asr {
@@ -16,8 +16,7 @@ using torch::autograd::variable_list;
 // ---- the autograd node: written out, because torch::autograd::Function takes no lists of tensors --------------------
 
 struct SavedMap {
-  SavedVariable weight, scale;
-  WeightFormat format;
+  SavedWeight weight;
   struct Expert {
     SavedVariable a, b, middle, input, gate;
     double scale;
@@ -51,10 +50,7 @@ LinearOperands LinearsBackward::operands(variable_list* middle) {
   const auto type = out.x.scalar_type();
   for (auto& saved : maps) {
     LinearMap map;
-    Weight weight = saved.weight.unpack();
-    weight.scale = saved.scale.unpack();
-    weight.format = saved.format;
-    map.weight = values_of(weight, type);
+    map.weight = for_products(saved.weight.unpack(), type);
     for (auto& expert : saved.experts) {
       map.low_rank.push_back({expert.a.unpack().to(type), expert.b.unpack().to(type), expert.scale,
                               expert.own_input ? flat_rows(expert.input.unpack()) : torch::Tensor(),
@@ -124,10 +120,7 @@ std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::ve
   node->shape = x.sizes().vec();
   size_t e = 0;
   for (const auto& map : maps) {
-    SavedMap saved;
-    saved.weight = SavedVariable(map.weight.data, false);
-    saved.scale = SavedVariable(map.weight.scale, false);
-    saved.format = map.weight.format;
+    SavedMap saved{SavedWeight(map.weight), {}};
     for (const auto& expert : map.low_rank) {
       const bool own = expert.input.defined();
       saved.experts.push_back({SavedVariable(expert.a, false), SavedVariable(expert.b, false),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/dispatch.h"
+#include "ops/weight_products.h"
 
 namespace asr {
 namespace {
@@ -50,7 +51,7 @@ LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMa
   LinearOperands out{flat_rows(x.detach()), maps};
   const auto type = x.scalar_type();  // a checkpoint's weights may be stored in fewer bits than are computed with
   for (auto& map : out.maps) {
-    map.weight = values_of(map.weight, type).detach();
+    map.weight = for_products(map.weight, type);
     if (map.bias.defined()) map.bias = map.bias.detach().to(type);
     for (auto& expert : map.low_rank) {
       expert.a = expert.a.detach().to(type);
@@ -66,7 +67,7 @@ LinearResult linears_forward(const LinearOperands& o) {
   const int64_t rows = o.x.size(0);
   LinearResult out;
   for (const auto& map : o.maps) {
-    out.y.push_back(torch::empty({rows, map.weight.data.size(0)}, o.x.options()));
+    out.y.push_back(torch::empty({rows, map.weight.rows()}, o.x.options()));
     for (const auto& expert : map.low_rank) out.middle.push_back(torch::empty({rows, expert.a.size(0)}, o.x.options()));
   }
   split_rows(o.x, rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
@@ -75,10 +76,7 @@ LinearResult linears_forward(const LinearOperands& o) {
     for (size_t m = 0; m < o.maps.size(); ++m) {
       const auto& map = o.maps[m];
       auto y = cut(out.y[m]);
-      if (map.bias.defined())
-        at::addmm_out(y, map.bias, cut(o.x), map.weight.data.t());
-      else
-        at::mm_out(y, cut(o.x), map.weight.data.t());
+      multiply_by(y, cut(o.x), map.weight, map.bias);
       for (const auto& expert : map.low_rank) {
         auto middle = cut(out.middle[e++]);
         at::mm_out(middle, cut(o.input(expert)), expert.a.t());
@@ -108,7 +106,7 @@ void pull_inputs(const LinearOperands& o, const std::vector<torch::Tensor>& forw
       }
       const auto pull = cut(dy[m]);
       if (needs.x) {
-        multiply(cut(out.x), pull, map.weight.data, 1, started);
+        multiply_by_transposed(cut(out.x), pull, map.weight, started);
         started = true;
       }
       for (const auto& expert : map.low_rank) {
@@ -180,7 +178,8 @@ LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::T
     const auto& map = o.maps[m];
     const bool used = dy[m].defined();
     if (used && needs.weight[m])
-      products.push_back({out.weight[m] = torch::empty(map.weight.data.sizes(), options), dy[m], o.x, 1});
+      products.push_back(
+          {out.weight[m] = torch::empty({map.weight.rows(), map.weight.columns()}, options), dy[m], o.x, 1});
     if (used && needs.bias[m]) out.bias[m] = dy[m].sum(0);
     for (const auto& expert : map.low_rank) {
       auto& grad = out.experts[e];

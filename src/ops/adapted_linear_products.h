@@ -20,7 +20,7 @@ struct LinearOperands {
   torch::Tensor input(const LowRank& expert) const { return expert.input.defined() ? expert.input : x; }
   int64_t work_per_row() const {
     int64_t sum = 0;
-    for (const auto& map : maps) sum += map.weight.data.numel();
+    for (const auto& map : maps) sum += map.weight.rows() * map.weight.columns();
     return sum;
   }
 };

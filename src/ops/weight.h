@@ -19,6 +19,9 @@ struct Weight {
 
   Weight() = default;
   Weight(torch::Tensor numbers) : data(std::move(numbers)) {}  // NOLINT: a tensor is a plain weight
+
+  int64_t rows() const { return data.size(0); }
+  int64_t columns() const { return data.size(1); }
 };
 
 // The numbers in the type that is computed with; no copy where a plain weight has it already.
