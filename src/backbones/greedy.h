@@ -34,11 +34,15 @@ struct GreedyLoop {
   std::function<torch::Tensor(const torch::Tensor& ids, const torch::Tensor& positions)> advance;
   std::function<void(const torch::Tensor& rows)> keep_rows;  // of everything that advance() holds a row
   std::vector<int64_t> end_tokens;
-  int64_t limit = 0;    // tokens
-  int64_t filler = 0;   // fed to rows that have ended and stay; fills answers where asked
-  bool fill = false;    // answers with their end token, filled up to the limit; else cut before it
-  bool leaving = true;  // false: ended rows stay, which gives the same answers
+  int64_t limit = 0;   // tokens
+  int64_t filler = 0;  // fills answers where asked
+  bool fill = false;   // answers with their end token, filled up to the limit; else cut before it
+  // Ended rows leave once at most this part of the batch goes on: 1 at once, 0 never. Answers are the same.
+  double leave_at = 1;
 };
+
+// A GPU computes a few rows more in the time of one, but copies what stays when others leave.
+double rows_leave_at(bool leaving, at::Device device);
 
 // `hidden` [B, T, width] ends with the state of each prompt's last token; `position` [B, 1] is that of the next one.
 std::vector<std::vector<int64_t>> decode_greedily(const GreedyLoop& loop, torch::Tensor hidden, torch::Tensor position);

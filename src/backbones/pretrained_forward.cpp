@@ -225,6 +225,7 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   check(longest + limit <= context(), "a prompt of ", longest, " tokens and ", limit,
         " new ones do not fit into the context of ", context(), " tokens of ", name());
   KvCache cache;
+  cache.room = longest + limit;
   AnsweringPass answering(pass);
   const auto hidden = text_.decoder(in.x, in.positions, aligned.real, answering.pass(), &cache);
   const bool parts = in.positions.dim() == 3;
@@ -234,19 +235,17 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   loop.logits = [this](const torch::Tensor& state) { return text_.logits(state); };
   loop.advance = [&](const torch::Tensor& ids, const torch::Tensor& position) {
     return text_.decoder(at::embedding(text_.embedding, ids).to(compute_type()),
-                         parts ? position.unsqueeze(0).expand({3, -1, -1}) : position,
-                         torch::ones(ids.sizes(), aligned.real.options()), answering.pass(), &cache);
+                         parts ? position.unsqueeze(0).expand({3, -1, -1}) : position, {}, answering.pass(), &cache);
   };
   loop.keep_rows = [&](const torch::Tensor& rows) {
-    const auto index = rows.to(device());
-    cache.keep_rows(index);
-    answering.keep_rows(index);
+    cache.keep_rows(rows);
+    answering.keep_rows(rows);
   };
   loop.end_tokens = end_tokens_;
   loop.filler = filler();
   loop.limit = limit;
   loop.fill = fill;
-  loop.leaving = options_.ended_rows_leave;
+  loop.leave_at = rows_leave_at(options_.ended_rows_leave, device());
   return decode_greedily(loop, hidden, (parts ? seen.amax({0, 2}) : seen.amax(1)).unsqueeze(1) + 1);
 }
 

@@ -179,27 +179,26 @@ std::vector<std::vector<int64_t>> TinyBackbone::generate(const Batch& batch, con
     positions = at::cat({at::arange(s.shift, batch.ids.options()).expand({B, s.shift}), positions}, 1);
     real = at::cat({torch::ones({B, s.shift}, real.options()), real}, 1);
   }
-  KvCache cache;
   AnsweringPass answering(pass);
   auto [x, memory] = decoder_inputs(s, words);
+  KvCache cache;
+  cache.room = x.size(1) + limit;
   const auto hidden = decoder_(x, positions, real, answering.pass(), &cache, nullptr, nullptr, memory);
 
   GreedyLoop loop;
   loop.logits = [this](const torch::Tensor& state) { return logits(state); };
   loop.advance = [&](const torch::Tensor& ids, const torch::Tensor& position) {
-    return decoder_(at::embedding(embedding_, ids), position, torch::ones(ids.sizes(), real.options()),
-                    answering.pass(), &cache, nullptr, nullptr, memory);
+    return decoder_(at::embedding(embedding_, ids), position, {}, answering.pass(), &cache, nullptr, nullptr, memory);
   };
   loop.keep_rows = [&](const torch::Tensor& rows) {
-    const auto index = rows.to(device());
-    cache.keep_rows(index);
-    answering.keep_rows(index);
-    if (memory.defined()) memory = memory.index_select(0, index);
+    cache.keep_rows(rows);
+    answering.keep_rows(rows);
+    if (memory.defined()) memory = memory.index_select(0, rows);
   };
   loop.end_tokens = {WordTokenizer::kEnd};
   loop.filler = WordTokenizer::kEnd;
   loop.limit = limit;
-  loop.leaving = options_.ended_rows_leave;
+  loop.leave_at = rows_leave_at(options_.ended_rows_leave, device());
   return decode_greedily(loop, hidden, length + s.shift);
 }
 

@@ -40,21 +40,64 @@ void add_parameters(const Linear& linear, std::vector<torch::Tensor>& out) {
 
 // The mask that attention needs of keys up to x's own; on a GPU none where the order hides all padding, so that the
 // library may take a kernel that knows no mask. Asked once a pass, since the host waits for the answer.
-torch::Tensor needed_mask(const torch::Tensor& mask, KvCache* cache) {
+torch::Tensor needed_mask(const torch::Tensor& x, const torch::Tensor& given, KvCache* cache) {
+  const auto all_real = [&] { return at::ones({x.size(0), x.size(1)}, x.options().dtype(at::kBool)); };
+  const auto mask = given.defined() ? given : all_real();
   const bool drop = masks_cost_time(mask);
   if (!cache) return drop && order_hides_padding(mask) ? torch::Tensor() : mask;
-  cache->key_mask = cache->key_mask.defined() ? at::cat({cache->key_mask, mask}, 1) : mask;
-  if (!drop) return cache->key_mask;
-  cache->padded = cache->padded || !mask.all().item<bool>();
-  return cache->padded ? cache->key_mask : torch::Tensor();
+  const auto all = cache->extended_mask(mask);
+  if (!drop) return all;
+  cache->padded = cache->padded || (given.defined() && !mask.all().item<bool>());
+  return cache->padded ? all : torch::Tensor();
 }
 
 }  // namespace
+
+torch::Tensor KvCache::extended(std::vector<torch::Tensor>& list, size_t layer, const torch::Tensor& fresh) const {
+  const int64_t B = fresh.size(0), heads = fresh.size(1), T = fresh.size(2), d = fresh.size(3);
+  if (room == 0) {
+    if (layer == list.size()) return list.emplace_back(fresh);
+    return list[layer] = at::cat({list[layer], fresh}, 2);
+  }
+  if (layer == list.size()) list.push_back(at::empty({B, heads, room, d}, fresh.options()));
+  list[layer].narrow(2, filled, T).copy_(fresh);
+  return filled == 0 ? fresh : list[layer].narrow(2, 0, filled + T);
+}
+
+torch::Tensor KvCache::extended_mask(const torch::Tensor& fresh) {
+  if (room == 0) return key_mask = key_mask.defined() ? at::cat({key_mask, fresh}, 1) : fresh;
+  const int64_t all = filled + fresh.size(1);
+  check(all <= room, "a cache with room for ", room, " positions cannot hold ", all);
+  if (!key_mask.defined()) key_mask = at::ones({fresh.size(0), room}, fresh.options());
+  key_mask.narrow(1, filled, fresh.size(1)).copy_(fresh);
+  return key_mask.narrow(1, 0, all).contiguous();  // read by every layer
+}
 
 void KvCache::keep_rows(const torch::Tensor& index) {
   for (auto* list : {&keys, &values, &memory_keys, &memory_values})
     for (auto& tensor : *list) tensor = tensor.index_select(0, index);
   if (key_mask.defined()) key_mask = key_mask.index_select(0, index);
+}
+
+KvCache KvCache::spread(const torch::Tensor& index, int64_t new_room) const {
+  KvCache out;
+  out.room = new_room;
+  out.filled = filled;
+  out.padded = padded;
+  const auto rows = [&](const std::vector<torch::Tensor>& from, std::vector<torch::Tensor>& to) {
+    for (const auto& tensor : from) {
+      to.push_back(at::empty({index.size(0), tensor.size(1), new_room, tensor.size(3)}, tensor.options()));
+      auto place = to.back().narrow(2, 0, filled);
+      at::index_select_out(place, tensor.narrow(2, 0, filled), 0, index);
+    }
+  };
+  rows(keys, out.keys);
+  rows(values, out.values);
+  for (const auto& tensor : memory_keys) out.memory_keys.push_back(tensor.index_select(0, index));
+  for (const auto& tensor : memory_values) out.memory_values.push_back(tensor.index_select(0, index));
+  out.key_mask = at::ones({index.size(0), new_room}, key_mask.options());
+  out.key_mask.narrow(1, 0, filled).copy_(key_mask.narrow(1, 0, filled).index_select(0, index));
+  return out;
 }
 
 torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
@@ -66,13 +109,8 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Rot
   auto k = rotate(split_heads(qkv[1], config.kv_heads), rotary);
   auto v = split_heads(qkv[2], config.kv_heads);
   if (cache) {
-    if (layer < cache->keys.size()) {
-      k = cache->keys[layer] = at::cat({cache->keys[layer], k}, 2);
-      v = cache->values[layer] = at::cat({cache->values[layer], v}, 2);
-    } else {
-      cache->keys.push_back(k);
-      cache->values.push_back(v);
-    }
+    k = cache->extended(cache->keys, layer, k);
+    v = cache->extended(cache->values, layer, v);
   }
   const auto* asked = tap && tap->to_text == config.cross ? tap_at(layer, tap) : nullptr;
   return l.o(join_heads(attend_and_tap(q, k, v, key_mask, /*causal=*/true, asked, tapped)), pass);
@@ -152,8 +190,9 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
   pass.sequence_mask = mask;
   pass.row_samples = torch::Tensor();
   check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
+  check(mask.defined() || (cache && cache->filled > 0), "a decoder that continues nothing needs a mask");
   check(config.cross || !memory.defined(), "a memory is for cross-attention");
-  const auto key_mask = needed_mask(mask, cache);
+  const auto key_mask = needed_mask(x, mask, cache);
   const auto rotary = make_rotary(positions, config.head(), config.rotary, x.scalar_type());
   torch::Tensor added;  // what the half layer before adds to x
   const auto normed = [&](const RmsNorm& norm) {
@@ -182,6 +221,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
     if (inside->stop_there && done >= std::max(inside->layer, inside->normed_layer)) return {};
   }
   if (tapped) tapped->finish();
+  if (cache) cache->filled += x.size(1);
   const auto out = normed(final_norm);
   if (inside && inside->layer >= depth) inside->state = out;
   if (inside && inside->normed_layer >= depth) inside->normed = out;

@@ -32,14 +32,23 @@ struct DecoderLayer {
   CrossAttention cross;  // empty without config.cross
 };
 
-// Keys and values of the positions seen so far, one pair a layer, and of the memory.
+// Keys and values of the positions seen so far, one pair a layer, and of the memory. With `room` for all positions that
+// will come, each is written once, into its place; without, every call copies what was there: the plain reference. Room
+// is for passes that record no gradient.
 struct KvCache {
-  std::vector<torch::Tensor> keys, values;                // [B, kv_heads, S, d]; empty before the first call
+  int64_t room = 0;                                       // positions; 0: tensors grow
+  int64_t filled = 0;                                     // positions seen so far
+  std::vector<torch::Tensor> keys, values;                // [B, kv_heads, filled or room, d]; empty at first
   std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
-  torch::Tensor key_mask;                                 // [B, S]
+  torch::Tensor key_mask;                                 // [B, filled or room]
   bool padded = false;                                    // key_mask hides a key; known on a GPU alone
 
-  void keep_rows(const torch::Tensor& index);  // of the samples that stay in the batch
+  // The keys or values of a layer up to the newest, which `fresh` [B, kv_heads, T, d] holds.
+  torch::Tensor extended(std::vector<torch::Tensor>& list, size_t layer, const torch::Tensor& fresh) const;
+  torch::Tensor extended_mask(const torch::Tensor& fresh);  // the same of key_mask; [B, T]
+  void keep_rows(const torch::Tensor& index);               // of the samples that stay in the batch
+  // A cache of which row i goes on from row index[i] of this one.
+  KvCache spread(const torch::Tensor& index, int64_t new_room) const;
 };
 
 // Beyond the last state.
@@ -57,10 +66,10 @@ class Decoder {
   std::vector<DecoderLayer> layers;
   RmsNorm final_norm;
 
-  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens. With a
-  // cache, x continues what it holds. `tap` fills `tapped` with rows of the layers asked for; only without a cache.
-  // `memory` [B, V, width] is what cross-attention looks at; without one, its layers are left out. There, the tap's
-  // columns count in the memory, elsewhere in x.
+  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens, or
+  // undefined where a cache is continued by real tokens alone. With a cache, x continues what it holds. `tap` fills
+  // `tapped` with rows of the layers asked for; only without a cache. `memory` [B, V, width] is what cross-attention
+  // looks at; without one, its layers are left out. There, the tap's columns count in the memory, elsewhere in x.
   torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
                            KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
                            const torch::Tensor& memory = {}, DecoderInside* inside = nullptr) const;

@@ -64,6 +64,11 @@ bool has_library_attention() {
 torch::Tensor attend_library(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const torch::Tensor& key_mask, bool causal) {
   const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2);
+  if (group > 1 && queries == 1) {
+    // The heads that share keys ask as queries of one head, so that no key is copied for each new token.
+    const auto asked = q.reshape({q.size(0), k.size(1), group, q.size(3)});
+    return attend_library(asked, k, v, key_mask, /*causal=*/false).reshape(q.sizes());
+  }
   const auto wide_k = shared_heads(k, group), wide_v = shared_heads(v, group);
   const bool order = causal && queries > 1;  // a single query is the last one: it sees every key
   if (!key_mask.defined() && (!order || queries == keys)) return library_attention(q, wide_k, wide_v, {}, order);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "backbones/tiny.h"
@@ -15,7 +16,7 @@ namespace {
 
 // Row r counts down from r + 2 and ends at 0; the "state" is the number itself.
 TEST(Greedy, EndedRowsAreNotComputed) {
-  for (const bool leaving : {false, true})
+  for (const double leave_at : {0.0, 0.5, 1.0})
     for (const bool fill : {false, true}) {
       std::vector<int64_t> sizes;
       torch::Tensor held = torch::tensor({7, 8, 9, 10});  // what a cache would hold of each row
@@ -33,13 +34,14 @@ TEST(Greedy, EndedRowsAreNotComputed) {
       loop.limit = 4;
       loop.filler = 5;
       loop.fill = fill;
-      loop.leaving = leaving;
+      loop.leave_at = leave_at;
       const auto answers = decode_greedily(loop, torch::tensor({2, 0, 9, 1}).view({4, 1, 1}), held.view({4, 1}) + 100);
       if (fill)
         EXPECT_EQ(answers, (std::vector<std::vector<int64_t>>{{2, 1, 0, 5}, {0, 5, 5, 5}, {9, 8, 7, 6}, {1, 0, 5, 5}}));
       else
         EXPECT_EQ(answers, (std::vector<std::vector<int64_t>>{{2, 1}, {}, {9, 8, 7, 6}, {1}}));
-      EXPECT_EQ(sizes, leaving ? (std::vector<int64_t>{3, 2, 1}) : (std::vector<int64_t>{4, 4, 4}));
+      const std::map<double, std::vector<int64_t>> expected = {{0, {4, 4, 4}}, {0.5, {4, 2, 1}}, {1, {3, 2, 1}}};
+      EXPECT_EQ(sizes, expected.at(leave_at));
     }
 }
 

@@ -102,6 +102,54 @@ TEST(Decoder, ComputesTheSameInEveryPlaceWithAndWithoutACache) {
   }
 }
 
+// A prompt of unequal rows, then tokens one at a time: what a whole pass gives, whether keys are written into room that
+// was there or copied. Rows leave, and go on several times from one prompt.
+TEST(Decoder, ACacheWithRoomHoldsWhatAGrowingOneHolds) {
+  at::NoGradGuard no_grad;
+  const auto decoder = small_decoder();
+  const auto x = torch::randn({2, 14, 32});
+  auto mask = torch::ones({2, 14}, at::kBool);
+  mask[1].narrow(0, 0, 4).fill_(false);
+  const auto positions = positions_in(mask);
+  const auto wide = at::TensorOptions().dtype(at::kDouble);
+  const auto expected = moved(decoder, wide)(x.to(wide), positions, mask, Pass{}).to(at::kFloat);
+  auto places = other_places();
+  places.emplace_back();
+  for (const auto& place : places)
+    for (const int64_t room : {0, 14, 20}) {
+      const auto device = place.device();
+      const auto here = moved(decoder, place);
+      const auto what = cat(name_of(place), ", room ", room);
+      const auto part = [&](const torch::Tensor& t, const torch::Tensor& rows, int64_t begin, int64_t count) {
+        return t.index_select(0, rows).narrow(1, begin, count).to(device);
+      };
+      const auto forward = [&](KvCache& cache, const torch::Tensor& rows, int64_t begin, int64_t count) {
+        const auto real = begin < 4 ? part(mask, rows, begin, count) : torch::Tensor();
+        return here(part(x, rows, begin, count).to(place), part(positions, rows, begin, count), real, Pass{}, &cache)
+            .cpu()
+            .to(at::kFloat);
+      };
+      const auto both = torch::tensor({0, 1}), second = torch::tensor({1}), three = torch::tensor({1, 0, 1});
+      KvCache cache;
+      cache.room = room;
+      const auto prompt = forward(cache, both, 0, 10);
+      expect_close(prompt.index({mask.narrow(1, 0, 10)}),
+                   part(expected, both, 0, 10).cpu().index({mask.narrow(1, 0, 10)}), 1e-4, what);
+      if (room > 0) {  // several at once from what is shared, more than once
+        auto shared = cache.spread(three.to(device), 14);
+        expect_close(forward(shared, three, 10, 3), part(expected, three, 10, 3).cpu(), 1e-4, what + ", spread");
+        expect_close(forward(shared, three, 13, 1), part(expected, three, 13, 1).cpu(), 1e-4, what + ", spread");
+        EXPECT_EQ(error_of([&] { forward(shared, three, 13, 1); }),
+                  "a cache with room for 14 positions cannot hold 15");
+      }
+      expect_close(forward(cache, both, 10, 1), part(expected, both, 10, 1).cpu(), 1e-4, what);
+      cache.keep_rows(second.to(device));
+      for (const int64_t at : {11, 12, 13})
+        expect_close(forward(cache, second, at, 1), part(expected, second, at, 1).cpu(), 1e-4,
+                     cat(what, ", token ", at));
+    }
+}
+
 TEST(Decoder, TapsTheSameInEveryPlaceAlsoWhenLayersRunAgain) {
   const auto decoder = small_decoder();
   const auto x = torch::randn({2, 11, 32}), factor = torch::randn({2, 2, 4, 3, 5});
