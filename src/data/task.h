@@ -17,6 +17,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
+  virtual std::string head() const = 0;  // how answers are given, as the option `head` calls it: generate or answers
   // Adds what its loss, or its logits alone, need of a pass.
   virtual void ask_for_loss(Want& want) const = 0;
   virtual void ask_for_logits(Want& want) const = 0;

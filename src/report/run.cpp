@@ -58,6 +58,7 @@ void read_metrics(const JsonFields& fields, Run& run) {
   run.replay_free = fields.flag("replay_free");
   run.tasks = fields.texts("tasks");
   run.held_out = fields.text_or("held_out", "");
+  run.head = fields.text_or("head", "");
   run.complete = fields.flag("complete");
   run.one_stage = fields.has("one_stage") && fields.flag("one_stage");
   check(!run.label.empty(), fields.where(), ": 'label' is empty");
@@ -143,7 +144,7 @@ void read_settings(Run& run) {
   if (!options.is_object()) return;
   run.options = dotted_options(options);
   run.split = run.option("eval_split");
-  run.head = run.option("head");
+  if (run.head.empty()) run.head = run.option("head");  // of a run that does not say what its method made of it
   parse_double(run.option("learning_rate"), run.rate);
   parse_double(run.option("num_train_epochs"), run.epochs);
 }

@@ -14,6 +14,7 @@ torch::Tensor sample_means(const torch::Tensor& token_losses, const torch::Tenso
 
 class LanguageTask final : public Task {
  public:
+  std::string head() const override { return "generate"; }
   void ask_for_loss(Want& want) const override { want.loss = true; }
   void ask_for_logits(Want& want) const override { want.logits = true; }
 

@@ -321,6 +321,7 @@ json Recorder::metrics(bool complete) const {
               {"backbone", parts_.model.name()},
               {"one_stage", parts_.joint()},
               {"replay_free", replay_free},
+              {"head", parts_.task->head()},
               {"tasks", tasks},
               {"scores", scores_of(tasks, at.rows, composes(parts_.data.stream()) ? at.novel : Rows(), parts_.joint())},
               {"cost",

@@ -49,7 +49,7 @@ const json& metrics_shape() {
   static const json shape = json_shape(R"({
     "label": "text", "method": "text", "seed": "number", "order": "number", "stream": "text", "backbone": "text",
     "held_out": "text",
-    "one_stage": "flag", "replay_free": "flag", "tasks": ["task"], "complete": "flag",
+    "one_stage": "flag", "replay_free": "flag", "head": "text", "tasks": ["task"], "complete": "flag",
     "changes": [{"option": "text", "before": "number", "after": "number", "stage": "number",
                  "current_steps": "number"}],
     "scores": {"zero_shot": "number", "AP": "number", "AF": "number", "AF_vqacl": "number", "Last": "number",

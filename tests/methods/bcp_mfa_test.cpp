@@ -233,6 +233,8 @@ TEST(BcpMfa, LoggedLossesAreThoseByHandAndUStaysOrthogonal) {
   const double transport = transport_by_hand(table_of(1 - f.mm(p.t())), {}).value;
   EXPECT_NEAR(again.log["mfa_loss"].get<double>(), 5 * transport, 2e-4 * 5 * transport);
   EXPECT_NEAR(again.log["loss"].get<double>(), task_loss + 5 * transport, 2e-4 * (task_loss + 5 * transport));
+  const auto metrics = nlohmann::json::parse(read_text(again.run + "/metrics.json"));
+  EXPECT_EQ(metrics["head"], "answers") << "its own, whatever the option says";
 }
 
 class FakeTaskOwner final : public Method {

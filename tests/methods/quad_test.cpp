@@ -15,6 +15,7 @@ namespace {
 class ListeningTask final : public Task {
  public:
   explicit ListeningTask(std::unique_ptr<Task> task) : task_(std::move(task)) {}
+  std::string head() const override { return task_->head(); }
   void ask_for_loss(Want& want) const override { task_->ask_for_loss(want); }
   void ask_for_logits(Want& want) const override { task_->ask_for_logits(want); }
   torch::Tensor loss(const Output& o, const SampleBatch& b, const torch::Tensor& w) const override {

@@ -176,6 +176,23 @@ TEST_F(RunsCsv, SettingsAreTheSameForOtherSeedsOnly) {
   EXPECT_EQ(runs[3].settings + runs[3].split, "");
 }
 
+// The option is what was asked for; a method may bring a head of its own.
+TEST_F(RunsCsv, TheHeadIsWhatTheRunSaysOfItself) {
+  FabricatedRun run;
+  for (const int64_t seed : {0, 1}) {
+    run.seed = seed;
+    const auto path = write_run(folder / "out", run);
+    write_text(path + "/fingerprint.json", R"({"format": 2, "config": {"head": "generate"}})");
+    if (seed == 0) continue;
+    auto metrics = nlohmann::json::parse(read_text(path + "/metrics.json"));
+    metrics["head"] = "answers";
+    write_text(path + "/metrics.json", metrics.dump());
+  }
+  const auto runs = round_trip().runs;
+  ASSERT_EQ(runs.size(), 2u);
+  for (const auto& found : runs) EXPECT_EQ(found.head, found.seed == 0 ? "generate" : "answers");
+}
+
 TEST_F(RunsCsv, BadRows) {
   EXPECT_CONTAINS(refusal_of(""), "runs.csv:1: is empty");
   EXPECT_CONTAINS(refusal_of("a,b\n1,2\n"), "runs.csv:1: a table of runs has no column 'a'");

@@ -15,17 +15,6 @@ torch::Tensor unit_features(const torch::Tensor& rows) {
   return rows / rows.norm(2, 1, true).clamp_min(1e-12);
 }
 
-torch::Tensor mean_embeddings(const Backbone& model, const std::vector<std::string>& answers) {
-  std::vector<torch::Tensor> rows;
-  for (const auto& answer : answers) {
-    std::vector<int64_t> ids;
-    for (const auto& token : model.tokenizer().encode(answer)) ids.push_back(token.id);
-    const auto index = torch::tensor(ids, at::kLong).to(model.device());
-    rows.push_back(model.token_embedding().index_select(0, index).to(at::kFloat).mean(0));
-  }
-  return at::stack(rows);  // [K, width]
-}
-
 }  // namespace
 
 torch::Tensor orthogonal_factor(const torch::Tensor& matrix) {
@@ -35,12 +24,10 @@ torch::Tensor orthogonal_factor(const torch::Tensor& matrix) {
   return q * at::where(diagonal.lt(0), -at::ones_like(diagonal), at::ones_like(diagonal));
 }
 
-BalancedTask::BalancedTask(const Backbone& model, std::vector<std::string> answers) : answers_(std::move(answers)) {
-  check(answers_.size() >= 2, "a balanced classifier needs two answers to choose from; the stream has ",
-        answers_.size());
+BalancedTask::BalancedTask(const Backbone& model, std::vector<std::string> answers) : ListTask(std::move(answers)) {
+  check(size() >= 2, "a balanced classifier needs two answers to choose from; the stream has ", size());
   at::NoGradGuard no_grad;
-  for (const auto& answer : answers_) index_.emplace(answer, static_cast<int64_t>(index_.size()));
-  rotation_ = polar_factor(mean_embeddings(model, answers_).t()).contiguous().requires_grad_();
+  rotation_ = polar_factor(mean_embeddings(model).t()).contiguous().requires_grad_();
   scale_ = at::ones({rotation_.size(0)}, rotation_.options().requires_grad(false)).requires_grad_();
   shift_ = at::zeros({rotation_.size(0)}, rotation_.options().requires_grad(false)).requires_grad_();
 }
@@ -51,29 +38,16 @@ torch::Tensor BalancedTask::logits(const Output& output, const std::vector<torch
 }
 
 torch::Tensor BalancedTask::targets(const SampleBatch& batch) const {
-  auto out = at::zeros({batch.size(), static_cast<int64_t>(answers_.size())}, at::kFloat);
+  auto out = at::zeros({batch.size(), size()}, at::kFloat);
   for (size_t b = 0; b < batch.info.size(); ++b)
     for (const auto& [answer, worth] : answer_scores(batch.info[b]))
-      if (const auto place = index_.find(answer); place != index_.end())
-        out[static_cast<int64_t>(b)][place->second] = worth;
+      if (const int64_t place = place_of(answer); place >= 0) out[static_cast<int64_t>(b)][place] = worth;
   return out.to(rotation_.device());
 }
 
 torch::Tensor BalancedTask::loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const {
   const auto each = -(targets(batch) * logits(output, {}).log_softmax(1)).sum(1);
   return (weights.defined() ? each * weights : each).mean();
-}
-
-std::vector<std::string> BalancedTask::answers(const Backbone& model, const Batch& batch, const Pass& pass,
-                                               int64_t) const {
-  at::NoGradGuard no_grad;
-  Want want;
-  want.loss = false;
-  want.state = true;
-  const auto best = logits(model.forward(batch, pass, want), {}).argmax(1).cpu();
-  std::vector<std::string> out;
-  for (int64_t i = 0; i < best.numel(); ++i) out.push_back(answers_[static_cast<size_t>(best[i].item<int64_t>())]);
-  return out;
 }
 
 NamedParameters BalancedTask::parameters() const {

@@ -4,12 +4,11 @@
 // Targets are soft: every right answer of the list by what it is worth, not normalised.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
-#include "data/task.h"
+#include "data/list_task.h"
 #include "methods/terms/transport.h"
 
 namespace asr {
@@ -20,31 +19,23 @@ struct EnumNames<AlignmentCost> {
   static constexpr const char* names[] = {"cosine", "squared"};
 };
 
-class BalancedTask final : public Task {
+class BalancedTask final : public ListTask {
  public:
   // U begins nearest to the answers' mean token embeddings, so that the untrained head follows the language model.
   BalancedTask(const Backbone& model, std::vector<std::string> answers);
 
-  void ask_for_loss(Want& want) const override { want.state = true; }
-  void ask_for_logits(Want& want) const override { want.state = true; }
   torch::Tensor loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const override;
   torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters) const override;
-  int64_t learnt(const SampleBatch& batch) const override { return batch.size(); }
-  std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
-                                   int64_t longest) const override;
   NamedParameters parameters() const override;
 
-  int64_t size() const { return static_cast<int64_t>(answers_.size()); }  // K
-  torch::Tensor prototypes() const;                                       // [K, width]
-  torch::Tensor targets(const SampleBatch& batch) const;                  // [B, K]
+  torch::Tensor prototypes() const;                                // [K, width]
+  torch::Tensor targets(const SampleBatch& batch) const override;  // [B, K]
   torch::Tensor features(const torch::Tensor& states) const;  // states normalised over the batch, then each to length 1
   // How far the features of a batch lie from the prototypes, as a transport between both sets.
   torch::Tensor alignment(const torch::Tensor& states, AlignmentCost cost, const SinkhornOptions& sinkhorn) const;
   void retract();  // U back onto the orthogonal matrices
 
  private:
-  std::vector<std::string> answers_;
-  std::map<std::string, int64_t> index_;
   torch::Tensor rotation_;       // U [width, K]
   torch::Tensor scale_, shift_;  // of the normalisation over the batch, [width]
 };
