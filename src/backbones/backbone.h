@@ -31,6 +31,9 @@ struct Batch {
   torch::Tensor instruction, instruction_mask;  // [B, Ti]: the question as a Q-Former reads it
   torch::Tensor inserted;    // [B, n, width]: vectors that stand in the sequence after the visual tokens; or undefined
   torch::Tensor functional;  // [B, T] bool: question tokens that ask; made by packing, not read by models; or undefined
+  // Of every row a number that rows with the same pictures share, so that a model may look at these once; empty:
+  // unknown.
+  std::vector<int64_t> same_picture;
   int64_t size() const { return ids.size(0); }
 };
 
@@ -95,6 +98,7 @@ struct BackboneOptions {
   bool text_weighted_queries = false;  // a Q-Former's queries weighted by the question's attention to them
   std::string recipe = "native";       // or asr-paper: the paper's prompt, text budget and image limit
   bool ended_rows_leave = true;        // the batch while answers are generated; false: for comparison
+  bool prefixes_shared = true;         // by rows with the same pictures while answering; false: for comparison
 };
 
 class Backbone {

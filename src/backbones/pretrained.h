@@ -17,6 +17,8 @@
 namespace asr {
 
 struct Room;
+struct RowGroups;
+struct SharedPrefix;
 
 class PretrainedBackbone : public Backbone {
  public:
@@ -94,6 +96,11 @@ class PretrainedBackbone : public Backbone {
   };
   // [visual tokens of the batch, width], in the order of its image tokens. `look` may be null.
   virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualLook* look) const;
+  // Of each picture (or tile), in their order: rows of Batch::pixels and visual tokens. By default pictures are alike.
+  struct PictureSizes {
+    std::vector<int64_t> rows, tokens;
+  };
+  virtual PictureSizes picture_sizes(const Batch& batch) const;
   // The sample of each picture (or tile), from the visual tokens that each gives.
   std::vector<int64_t> picture_samples(const Batch& batch, const std::vector<int64_t>& tokens) const;
   // The pass of a vision path whose rows are pictures (or tiles) of `tokens` visual tokens each.
@@ -142,6 +149,19 @@ class PretrainedBackbone : public Backbone {
     torch::Tensor ids, mask, inserted;  // [B, T]; the last may be undefined
   };
   Inputs inputs(const Batch& batch, const TextColumns& text, const Pass& pass, VisualLook* look) const;
+  // visual_tokens() where rows with the same pictures look at them once.
+  torch::Tensor seen_once(const Batch& batch, const Pass& pass, VisualLook* look) const;
+  Batch looking_rows(const Batch& batch, const std::vector<int64_t>& rows) const;  // what the vision path reads of them
+  // A prompt that was read: the states of its tokens, and a cache that answers go on from.
+  struct ReadPrompt {
+    torch::Tensor hidden;     // [B, T, width], each row's last token in the last column
+    torch::Tensor positions;  // of all columns, [B, T] or [3, B, T]
+    KvCache cache;
+  };
+  ReadPrompt read_prompt(const Batch& batch, const TextColumns& text, const Pass& pass, int64_t limit) const;
+  KvCache read_prefix(const SharedPrefix& prefix, const RowGroups& groups, const Batch& batch, const Pass& pass) const;
+  bool shares_prefixes(const TextColumns& text, const Pass& pass) const;
+  void check_tokens(const torch::Tensor& ids) const;
   int64_t filler() const;
   bool taps_vision_path(const Want& want) const;
   void check_tap(const Batch& batch, const Want& want) const;

@@ -1,6 +1,5 @@
 // A pass of a Hugging Face model: image tokens of the text replaced by what the vision path makes of the pictures, room
 // for what a method inserts after them, and what is asked for of the states.
-#include "backbones/greedy.h"
 #include "backbones/insertion.h"
 #include "backbones/pass_parts.h"
 #include "backbones/pretrained.h"
@@ -23,18 +22,22 @@ torch::Tensor places_of(const torch::Tensor& mask) {
 
 }  // namespace
 
-PretrainedBackbone::Inputs PretrainedBackbone::inputs(const Batch& batch, const TextColumns& text, const Pass& pass,
-                                                      VisualLook* look) const {
-  const auto range = text.ids.aminmax();
+void PretrainedBackbone::check_tokens(const torch::Tensor& ids) const {
+  const auto range = ids.aminmax();
   check(std::get<0>(range).item<int64_t>() >= 0 && std::get<1>(range).item<int64_t>() < text_.vocabulary(),
         "a token number lies outside the vocabulary of ", text_.vocabulary(), " of ", name());
+}
+
+PretrainedBackbone::Inputs PretrainedBackbone::inputs(const Batch& batch, const TextColumns& text, const Pass& pass,
+                                                      VisualLook* look) const {
+  check_tokens(text.ids);
   check(text.ids.size(1) <= context(), "texts of ", text.ids.size(1), " tokens do not fit into the context of ",
         context(), " tokens of ", name());
   Inputs out;
   out.x = at::embedding(text_.embedding, text.ids).to(compute_type());  // [B, T, width]
   const auto places = places_of(text.ids.eq(image_token_).logical_and(text.mask));
   if (batch.pixels.defined()) {
-    out.features = visual_tokens(batch, pass, look);
+    out.features = seen_once(batch, pass, look);
     check(places.numel() == out.features.size(0), "the text has ", places.numel(), " image tokens (", image_token_,
           ") but the pictures give ", out.features.size(0), " visual tokens; they must match");
     out.x = replaced(out.x, places, out.features);
@@ -201,52 +204,6 @@ Batch PretrainedBackbone::without_pictures(const Batch& batch) const {
 int64_t PretrainedBackbone::filler() const {
   const auto padding = folder_.padding_token();
   return padding < text_.vocabulary() ? padding : 0;
-}
-
-std::vector<std::vector<int64_t>> PretrainedBackbone::generate(const Batch& batch, const Pass& pass,
-                                                               int64_t limit) const {
-  return continue_greedily(batch, batch.mask.logical_and(batch.labels.lt(0)), pass, limit, /*fill=*/false);
-}
-
-std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Batch& given, const torch::Tensor& chosen,
-                                                                        const Pass& pass, int64_t limit,
-                                                                        bool fill) const {
-  at::NoGradGuard no_grad;
-  const auto room = make_room(given, image_token_, filler());
-  const auto& batch = room.batch;
-  const auto prompt = room.count == 0 ? chosen : room.inserted.scatter(1, room.own_columns(), chosen);
-  const auto aligned = right_aligned(prompt);
-  const int64_t longest = aligned.column.size(1);
-  TextColumns text;
-  text.mask = aligned.real;
-  text.ids = at::where(aligned.real, batch.ids.gather(1, aligned.column), at::full_like(aligned.column, filler()));
-  if (room.count) text.inserted = room.inserted.gather(1, aligned.column).logical_and(aligned.real);
-  const auto in = inputs(batch, text, pass, nullptr);
-  check(longest + limit <= context(), "a prompt of ", longest, " tokens and ", limit,
-        " new ones do not fit into the context of ", context(), " tokens of ", name());
-  KvCache cache;
-  cache.room = longest + limit;
-  AnsweringPass answering(pass);
-  const auto hidden = text_.decoder(in.x, in.positions, aligned.real, answering.pass(), &cache);
-  const bool parts = in.positions.dim() == 3;
-  const auto seen = in.positions.masked_fill(aligned.real.logical_not(), 0);
-
-  GreedyLoop loop;
-  loop.logits = [this](const torch::Tensor& state) { return text_.logits(state); };
-  loop.advance = [&](const torch::Tensor& ids, const torch::Tensor& position) {
-    return text_.decoder(at::embedding(text_.embedding, ids).to(compute_type()),
-                         parts ? position.unsqueeze(0).expand({3, -1, -1}) : position, {}, answering.pass(), &cache);
-  };
-  loop.keep_rows = [&](const torch::Tensor& rows) {
-    cache.keep_rows(rows);
-    answering.keep_rows(rows);
-  };
-  loop.end_tokens = end_tokens_;
-  loop.filler = filler();
-  loop.limit = limit;
-  loop.fill = fill;
-  loop.leave_at = rows_leave_at(options_.ended_rows_leave, device());
-  return decode_greedily(loop, hidden, (parts ? seen.amax({0, 2}) : seen.amax(1)).unsqueeze(1) + 1);
 }
 
 }  // namespace asr

@@ -1,4 +1,7 @@
 // Text and pictures as a batch of a Hugging Face model.
+#include <algorithm>
+#include <map>
+
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "io/resample.h"
@@ -11,6 +14,34 @@ void add_pixels(const ProcessedImages& images, Batch& batch) {
   if (images.layout_name == "image_grid_thw")
     batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
   if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
+}
+
+// Where a picture that was processed lies.
+struct ProcessedPlace {
+  size_t values = 0, layout = 0, tiles = 0;  // its first number in each list
+  int64_t rows = 0, tokens = 0;
+};
+
+ProcessedPlace end_of(const ProcessedImages& images) {
+  return {images.pixel_values.size(), images.layout.size(), images.tiles.size(),
+          images.shape.empty() ? 0 : images.shape[0], 0};
+}
+
+template <class Number>
+void repeat(std::vector<Number>& list, size_t begin, size_t end) {
+  const size_t size = list.size();
+  list.resize(size + end - begin);
+  std::copy(list.begin() + static_cast<std::ptrdiff_t>(begin), list.begin() + static_cast<std::ptrdiff_t>(end),
+            list.begin() + static_cast<std::ptrdiff_t>(size));
+}
+
+// Adds once more the picture that lies between these places.
+void repeat(ProcessedImages& images, const ProcessedPlace& from, const ProcessedPlace& to) {
+  repeat(images.pixel_values, from.values, to.values);
+  repeat(images.layout, from.layout, to.layout);
+  repeat(images.tiles, from.tiles, to.tiles);
+  images.shape[0] += to.rows - from.rows;
+  if (!images.layout_shape.empty()) ++images.layout_shape[0];
 }
 
 }  // namespace
@@ -42,12 +73,26 @@ Batch PretrainedBackbone::pack(const std::vector<PackItem>& items) const {
   check(!items.empty(), "a batch of nothing cannot be packed");
   const int64_t budget = options_.recipe == "asr-paper" ? 256 : 0;
   ProcessedImages images;
+  std::map<const Image8*, std::pair<ProcessedPlace, ProcessedPlace>> known;  // one picture may be asked about often
+  const auto visual_tokens_of = [&](const Image8* image, const std::string& id) {
+    const auto place = known.find(image);
+    if (place != known.end()) {
+      repeat(images, place->second.first, place->second.second);
+      return place->second.second.tokens;
+    }
+    const auto begin = end_of(images);
+    const int64_t tokens = process(*image, id, images);
+    auto end = end_of(images);
+    end.tokens = tokens;
+    known[image] = {begin, end};
+    return tokens;
+  };
   std::vector<PackedText> texts;
   int64_t longest = 0;
   for (const auto& item : items) {
     std::vector<int64_t> counts;
     if (!prompt_.image.empty())
-      for (const auto* image : item.images) counts.push_back(process(*image, item.id, images));
+      for (const auto* image : item.images) counts.push_back(visual_tokens_of(image, item.id));
     texts.push_back(pack_text(tokenizer(), prompt_for(item), item, counts, budget));
     const auto length = static_cast<int64_t>(texts.back().ids.size());
     check(length <= context(), item.id, ": its ", length, " tokens, pictures included, do not fit into the context of ",

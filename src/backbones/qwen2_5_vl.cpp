@@ -58,6 +58,12 @@ class Qwen25Vl final : public PretrainedBackbone {
     return out;
   }
 
+  PictureSizes picture_sizes(const Batch& batch) const override {
+    PictureSizes out{{}, picture_tokens(batch)};
+    for (const int64_t tokens : out.tokens) out.rows.push_back(tokens * merge() * merge());
+    return out;
+  }
+
   // Whose each patch is; patches of all samples lie below one another.
   torch::Tensor patch_samples(const Batch& batch) const {
     const auto tokens = picture_tokens(batch);

@@ -1,5 +1,9 @@
 #include "data/packed_samples.h"
 
+#include <algorithm>
+#include <deque>
+#include <map>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -46,7 +50,7 @@ std::shared_ptr<PackedSamples> packed_samples(int64_t count, const std::function
   return std::make_shared<PackedSamples>(std::move(info), std::move(source), model, analyser);
 }
 
-Batch PackedSamples::pack(const std::vector<Image8>& pictures, const std::vector<SampleInfo>& info) const {
+Batch PackedSamples::pack(const std::vector<const Image8*>& pictures, const std::vector<SampleInfo>& info) const {
   std::vector<PackItem> items;
   for (size_t i = 0; i < info.size(); ++i) {
     const auto& text = info[i];
@@ -55,7 +59,7 @@ Batch PackedSamples::pack(const std::vector<Image8>& pictures, const std::vector
     item.question = text.question;
     item.answer = text.answer;
     item.instruction = prompt == PromptStyle::instruction;
-    if (!pictures[i].rgb.empty()) item.images.push_back(&pictures[i]);
+    if (!pictures[i]->rgb.empty()) item.images.push_back(pictures[i]);
     if (analyser_)
       item.functional = [this, &text](const std::vector<Token>& tokens) {
         return analyser_->functional(text.question, tokens);
@@ -66,17 +70,50 @@ Batch PackedSamples::pack(const std::vector<Image8>& pictures, const std::vector
 }
 
 Batch PackedSamples::pack_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
-  std::vector<Image8> pictures;
+  std::map<std::string, const Image8*> known;
+  std::deque<Image8> read;  // whose places stay
+  std::vector<const Image8*> pictures;
   std::vector<SampleInfo> texts;
   for (const int64_t i : index) {
     texts.push_back(info(i));
-    auto image = picture(i);
-    if (augment && !image.rgb.empty())
-      image = augmented(std::move(image), allowed_augmentation(info(i).question, info(i).answer),
-                        Random({*augment, static_cast<uint64_t>(i)}).next());
-    pictures.push_back(std::move(image));
+    auto& place = known[augment ? std::to_string(i) : picture_key(i)];
+    if (!place) {
+      auto image = picture(i);
+      if (augment && !image.rgb.empty())
+        image = augmented(std::move(image), allowed_augmentation(info(i).question, info(i).answer),
+                          Random({*augment, static_cast<uint64_t>(i)}).next());
+      place = &read.emplace_back(std::move(image));
+    }
+    pictures.push_back(place);
   }
   return pack(pictures, texts);
+}
+
+std::vector<int64_t> PackedSamples::answering_order() const {
+  struct Asked {
+    size_t longest = 0;
+    int64_t first = 0;
+    std::vector<int64_t> rows;
+  };
+  std::map<std::string, size_t> number;
+  std::vector<Asked> pictures;
+  const auto length = [&](int64_t row) { return info(row).question.size(); };
+  for (int64_t row = 0; row < size(); ++row) {
+    const auto place = number.emplace(picture_key(row), pictures.size()).first->second;
+    if (place == pictures.size()) pictures.push_back({0, row, {}});
+    auto& asked = pictures[place];
+    asked.longest = std::max(asked.longest, length(row));
+    asked.rows.push_back(row);
+  }
+  std::sort(pictures.begin(), pictures.end(), [](const Asked& a, const Asked& b) {
+    return std::make_pair(a.longest, a.first) < std::make_pair(b.longest, b.first);
+  });
+  std::vector<int64_t> out;
+  for (auto& asked : pictures) {
+    std::stable_sort(asked.rows.begin(), asked.rows.end(), [&](int64_t a, int64_t b) { return length(a) < length(b); });
+    out.insert(out.end(), asked.rows.begin(), asked.rows.end());
+  }
+  return out;
 }
 
 void PackedSamples::prefetch(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const {
@@ -93,8 +130,9 @@ Batch PackedSamples::input_rows(const std::vector<int64_t>& index, std::optional
 
 Batch PackedSamples::composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const {
   const auto batch = readable([&] {
-    std::vector<Image8> pictures;
-    for (const auto& row : rows) pictures.push_back(composed_picture(row));
+    std::deque<Image8> made;
+    std::vector<const Image8*> pictures;
+    for (const auto& row : rows) pictures.push_back(&made.emplace_back(composed_picture(row)));
     return pack(pictures, info);
   });
   return to_device(batch, model_->device());

@@ -24,6 +24,9 @@ class PackedSamples final : public SampleSet {
   PictureFile picture_file(int64_t i) const override { return source_.file ? source_.file(i) : PictureFile{}; }
   std::string picture_bytes(int64_t i) const override;
   Image8 shown_picture(int64_t i) const override;
+  // Questions about one picture beside each other, so that it is read and seen once; pictures by their longest
+  // question.
+  std::vector<int64_t> answering_order() const override;
   int64_t pass_samples() const override { return 16; }  // a large model's insides for 128 samples fill a GPU
   // Embeddings of a large model's whole stream would take gigabytes of its device.
   at::Device embedding_device() const override { return at::kCPU; }
@@ -37,7 +40,8 @@ class PackedSamples final : public SampleSet {
   Batch composed_input(const std::vector<ComposedRow>& rows, const std::vector<SampleInfo>& info) const override;
 
  private:
-  Batch pack(const std::vector<Image8>& pictures, const std::vector<SampleInfo>& info) const;  // on the CPU
+  // On the CPU; a picture may stand in several rows.
+  Batch pack(const std::vector<const Image8*>& pictures, const std::vector<SampleInfo>& info) const;
   Batch pack_rows(const std::vector<int64_t>& index, std::optional<uint64_t> augment) const;
 
   PictureSource source_;

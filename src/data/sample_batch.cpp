@@ -1,6 +1,7 @@
 #include "data/sample_batch.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "io/word_tokenizer.h"
@@ -32,6 +33,15 @@ std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info
     if (place == out.end()) place = out.insert(out.end(), {reference, 0});
     place->second = std::min(1.0, place->second + 1.0 / 3);
   }
+  return out;
+}
+
+std::vector<int64_t> same_pictures(const SampleBatch& batch) {
+  std::vector<int64_t> out;
+  if (!batch.pictures.key) return out;
+  std::map<std::string, int64_t> first;
+  for (int64_t row = 0; row < batch.size(); ++row)
+    out.push_back(first.emplace(batch.pictures.key(row), row).first->second);
   return out;
 }
 

@@ -54,6 +54,9 @@ struct SampleBatch {
   int64_t size() const { return input.size(); }
 };
 
+// Batch::same_picture by the pictures' keys; empty where these are not known.
+std::vector<int64_t> same_pictures(const SampleBatch& batch);
+
 // Two batches as one, padded to the longer. What only one of them has is left out.
 Batch join(const Batch& a, const Batch& b);
 SampleBatch join(const SampleBatch& a, const SampleBatch& b);

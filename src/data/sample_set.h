@@ -41,6 +41,8 @@ struct ComposedRow {
   std::optional<std::string> question = std::nullopt, answer = std::nullopt;  // instead of that row's
 };
 
+std::vector<int64_t> range(int64_t begin, int64_t end);
+
 class SampleSet {
  public:
   virtual ~SampleSet() = default;
@@ -73,6 +75,9 @@ class SampleSet {
 
   // Makes what can be kept of the pictures as long as the vision tower has no adapters; every process must come here.
   virtual void keep_features(const Team& /*team*/) {}
+  // All rows in the order in which they are best answered, in blocks: rows that have something to share beside each
+  // other, rows of like length in one block.
+  virtual std::vector<int64_t> answering_order() const { return range(0, size()); }
   // Samples that go through the model at once outside training, and where embeddings of all samples are kept.
   virtual int64_t pass_samples() const = 0;
   virtual at::Device embedding_device() const = 0;
@@ -118,7 +123,5 @@ void cache_reference(SampleSet& set, const Backbone& model, const Team& team);
 
 // The same for the samples of one batch, as they are in it: replayed, or with augmented pictures.
 void add_reference(SampleBatch& batch, const Backbone& model);
-
-std::vector<int64_t> range(int64_t begin, int64_t end);
 
 }  // namespace asr

@@ -100,17 +100,28 @@ torch::Tensor slot_weights(const Linear& linear, size_t number, const torch::Ten
   return gate.router_share < 1 ? routed * gate.router_share + given * (1 - gate.router_share) : routed;
 }
 
-// One number a column of the joined ranks, with the experts' scales in it.
+// One number a column of the joined ranks, with the experts' scales in it. Experts of one rank and scale, the usual
+// case, need no list of columns, which would be sent to the device for every linear map and token.
 torch::Tensor column_weights(const SlotAtSite& slot, const torch::Tensor& weights) {
-  std::vector<int64_t> ranks, owners;
+  const auto& first = slot.experts[0];
+  const int64_t rank = first.a.size(0), count = static_cast<int64_t>(slot.experts.size());
+  bool alike = !weights.requires_grad();  // a router's gradient keeps the order of its sums
+  for (const auto& expert : slot.experts) alike = alike && expert.a.size(0) == rank && expert.scale == first.scale;
+  const bool by_column = weights.size(-1) == joined_rank(slot) && joined_rank(slot) != count;
+  if (alike && by_column) return weights * first.scale;
+  if (alike) {
+    auto shape = weights.sizes().vec();
+    shape.push_back(rank);
+    return (weights * first.scale).unsqueeze(-1).expand(shape).flatten(-2);
+  }
+  std::vector<int64_t> owners;
   std::vector<double> scales;
   for (size_t e = 0; e < slot.experts.size(); ++e) {
     owners.insert(owners.end(), static_cast<size_t>(slot.experts[e].a.size(0)), static_cast<int64_t>(e));
     scales.insert(scales.end(), static_cast<size_t>(slot.experts[e].a.size(0)), slot.experts[e].scale);
   }
   const auto scale = torch::tensor(scales, weights.options());
-  if (weights.size(-1) == static_cast<int64_t>(owners.size()) && owners.size() != slot.experts.size())
-    return weights * scale;
+  if (by_column) return weights * scale;
   return weights.index_select(-1, torch::tensor(owners, at::kLong).to(weights.device())) * scale;
 }
 
@@ -186,6 +197,15 @@ std::vector<LowRank> active_experts(const Linear& linear, const torch::Tensor& x
     out.push_back({sum_a, sum_b, fused_scale, {}, {}});
   }
   return out;
+}
+
+bool reads_sequence(const Linear& linear, const Pass& pass) {
+  for (size_t k = 0; k < linear.slots.size(); ++k) {
+    if (!(pass.slots >> k & 1) || linear.slots[k].experts.empty()) continue;
+    const auto& gate = gate_of(linear.slots[k], pass);
+    if (gate.kind == GateKind::router && gate.reads != RouterReads::token) return true;
+  }
+  return false;
 }
 
 torch::Tensor experts_reference(const Linear& linear, const torch::Tensor& x, const Pass& pass) {

@@ -10,6 +10,9 @@ namespace asr {
 // Without a gate and with one expert: that expert's own tensors, so that nothing is copied.
 std::vector<LowRank> active_experts(const Linear& linear, const torch::Tensor& x, const Pass& pass);
 
+// Whether a gate of a slot that takes part weighs its experts by the whole sequence.
+bool reads_sequence(const Linear& linear, const Pass& pass);
+
 // The same sum, expert by expert: what tests compare with.
 torch::Tensor experts_reference(const Linear& linear, const torch::Tensor& x, const Pass& pass);
 

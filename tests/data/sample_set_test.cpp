@@ -175,6 +175,41 @@ TEST(PackedSamples, APictureThatCannotBeReadIsNamed) {
   EXPECT_THROW(set->composed({{kBlankPicture, 1}}), UnreadableSample);
 }
 
+TEST(PackedSamples, QuestionsAboutOnePictureComeTogetherAndReadItOnce) {
+  const auto model = packing_model();
+  const std::vector<std::string> questions = {"what is it here?", "what?", "where is it?",
+                                              "is it red?",       "it?",   "who is it then, say?"};
+  const std::vector<int> shown = {0, 1, 2, 0, 2, 1};
+  std::vector<int> reads(3, 0);
+  PictureSource source;
+  source.picture = [&](int64_t i) {
+    const int number = shown[static_cast<size_t>(i)];
+    ++reads[static_cast<size_t>(number)];
+    return Image8{32, 32, std::vector<uint8_t>(32 * 32 * 3, static_cast<uint8_t>(60 * number))};
+  };
+  source.file = [&](int64_t i) { return PictureFile{cat(shown[static_cast<size_t>(i)], ".png")}; };
+  const auto text = [&](int64_t i) {
+    StreamSample out;
+    out.id = cat("q", i);
+    out.question = questions[static_cast<size_t>(i)];
+    out.answer = "red";
+    return out;
+  };
+  const auto set = packed_samples(6, text, source, *model, nullptr);
+  // Pictures by their longest question (12, 16 and 20 letters), questions from short to long.
+  const auto order = set->answering_order();
+  EXPECT_EQ(order, (std::vector<int64_t>{4, 2, 3, 0, 1, 5}));
+  const auto batch = set->rows(order);
+  EXPECT_EQ(reads, (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(same_pictures(batch), (std::vector<int64_t>{0, 0, 2, 2, 4, 4}));
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(batch.info[i].id, cat("q", order[i]));
+    EXPECT_TRUE(batch.input.pixels[static_cast<int64_t>(i)].equal(set->rows({order[i]}).input.pixels[0]));
+  }
+  set->training_rows({0, 3}, 9);  // each gets a picture of its own
+  EXPECT_EQ(reads[0], 1 + 2 + 2);
+}
+
 TEST(PackedSamples, AugmentationIsKeyed) {
   const auto stream = small_world();
   const auto model = packing_model();
