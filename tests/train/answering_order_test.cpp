@@ -9,6 +9,7 @@ namespace {
 // Answers with the ids of the rows that were routed last.
 struct EchoTask final : Task {
   explicit EchoTask(const std::vector<std::string>& last) : ids(last) {}
+  std::string head() const override { return "generate"; }
   void ask_for_loss(Want&) const override {}
   void ask_for_logits(Want&) const override {}
   torch::Tensor loss(const Output&, const SampleBatch&, const torch::Tensor&) const override { return {}; }
