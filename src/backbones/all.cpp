@@ -28,7 +28,10 @@ std::unique_ptr<Backbone> load_backbone(const std::string& path) {
   check_model_path(path);
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return TinyBackbone::load(path);
-  const auto folder = read_model_folder(path);
+  return make_backbone(read_model_folder(path));
+}
+
+std::unique_ptr<Backbone> make_backbone(const ModelFolder& folder) {
   const std::string family = folder.type == "internvl_chat" ? "internvl" : folder.type;  // its authors' layout
 #define ASR_BACKBONE(name, summary) \
   if (family == #name) return make_##name##_backbone(folder);

@@ -19,7 +19,7 @@ class InstructBlip final : public PretrainedBackbone {
     const auto& path = folder.config_path;
     check(ModelConfig(c, path).flag("use_decoder_only_language_model", true), path,
           ": an encoder-decoder language model (Flan-T5) is not supported; use a Vicuna checkpoint");
-    Weights weights(folder.path);
+    auto weights = weights_of(folder);
     vision_ = EvaVit(c, weights.below("vision_model."));
     qformer_ = QFormer(c, weights);
     load_text(weights, "language_model.lm_head.");

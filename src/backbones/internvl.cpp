@@ -20,7 +20,7 @@ class InternVl final : public PretrainedBackbone {
         packed_(layout.packed),
         packed_text_(layout.packed_text) {
     const ModelConfig config(folder_.config, folder_.config_path);
-    Weights weights(folder_.path, layout.renames);
+    auto weights = weights_of(folder_, layout.renames);
     unpack_internvl(layout, weights);
     if (layout.own_head && weights.has("lm_head.weight")) folder_.config["tie_word_embeddings"] = false;
     vision_ = InternVit(folder_.config, weights.below("model.vision_tower."));

@@ -23,7 +23,7 @@ class Llava final : public PretrainedBackbone {
   explicit Llava(const ModelFolder& folder) : PretrainedBackbone(folder, kLlavaRenames) {
     const auto& c = folder.config;
     const auto& path = folder.config_path;
-    Weights weights(folder.path, kLlavaRenames);
+    auto weights = weights_of(folder, kLlavaRenames);
     vision_ = ClipVit(c, weights.below("model.vision_tower."));
     load_text(weights);
     const bool bias = ModelConfig(c, path).flag("multimodal_projector_bias", true);

@@ -35,6 +35,19 @@ ModelFolder read_model_folder(const std::string& path) {
   return out;
 }
 
+ModelFolder random_model_folder(const json& config, const at::TensorOptions& kind) {
+  ModelFolder out;
+  out.config = config;
+  out.config_path = "config.json";
+  out.type = config.at("model_type").get<std::string>();
+  out.random = kind;
+  return out;
+}
+
+Weights weights_of(const ModelFolder& folder, const std::vector<std::pair<std::string, std::string>>& renames) {
+  return folder.random ? Weights::random(*folder.random) : Weights(folder.path, renames);
+}
+
 json ModelFolder::text_config() const {
   for (const char* key : {"text_config", "llm_config"})
     if (config.contains(key)) {

@@ -184,6 +184,9 @@ class PretrainedBackbone : public Backbone {
   std::optional<at::ScalarType> compute_;
 };
 
+// What an image processor made, into a batch.
+void add_pixels(const ProcessedImages& images, Batch& batch);
+
 // A Hugging Face folder, or an error where the path is something else.
 std::unique_ptr<PretrainedBackbone> load_pretrained(const std::string& path);
 

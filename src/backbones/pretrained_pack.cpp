@@ -9,13 +9,6 @@
 namespace asr {
 namespace {
 
-void add_pixels(const ProcessedImages& images, Batch& batch) {
-  batch.pixels = torch::tensor(images.pixel_values, at::kFloat).view(images.shape);
-  if (images.layout_name == "image_grid_thw")
-    batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
-  if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
-}
-
 // Where a picture that was processed lies.
 struct ProcessedPlace {
   size_t values = 0, layout = 0, tiles = 0;  // its first number in each list
@@ -45,6 +38,13 @@ void repeat(ProcessedImages& images, const ProcessedPlace& from, const Processed
 }
 
 }  // namespace
+
+void add_pixels(const ProcessedImages& images, Batch& batch) {
+  batch.pixels = torch::tensor(images.pixel_values, at::kFloat).view(images.shape);
+  if (images.layout_name == "image_grid_thw")
+    batch.image_grid = torch::tensor(images.layout, at::kLong).view(images.layout_shape);
+  if (!images.tiles.empty()) batch.tile_grid = torch::tensor(images.tiles, at::kLong).view({-1, 2});
+}
 
 int64_t PretrainedBackbone::process(const Image8& image, const std::string& id, ProcessedImages& out) const {
   check(processor_ != nullptr, no_processor_.empty() ? name() + ": takes no pictures" : no_processor_);

@@ -23,7 +23,7 @@ class Qwen25Vl final : public PretrainedBackbone {
   explicit Qwen25Vl(const ModelFolder& folder) : PretrainedBackbone(folder, kQwenRenames) {
     const auto& c = folder.config;
     const auto& path = folder.config_path;
-    Weights weights(folder.path, kQwenRenames);
+    auto weights = weights_of(folder, kQwenRenames);
     vision_ = QwenVit(c, weights.below("model.visual."));
     load_text(weights);
     weights.finish();

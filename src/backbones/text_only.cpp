@@ -7,7 +7,7 @@ namespace {
 class TextOnly final : public PretrainedBackbone {
  public:
   explicit TextOnly(const ModelFolder& folder) : PretrainedBackbone(folder) {
-    Weights weights(folder.path);
+    auto weights = weights_of(folder);
     load_text(weights);
     weights.finish();
     load_processors(/*pictures=*/false);

@@ -13,6 +13,7 @@
 #include "cli/version.h"
 #include "spectral/descriptor.h"
 #include "spectral/spectral_loss.h"
+#include "tensor/device.h"
 #include "tensor/runtime.h"
 #include "tensor/tensor_io.h"
 #include "tensor/torch_compat.h"
@@ -33,14 +34,14 @@ struct Case {
 };
 
 // Random softmax rows; every token counts, so nothing can be skipped.
-Case make_case(const Shape& shape, const Options& options) {
+Case make_case(const Shape& shape, const Options& options, at::Device device) {
   torch::manual_seed(7);
   Case out;
   const auto flat = torch::randn({shape[0], shape[1], shape[2], shape[3], shape[4] * shape[5]}).softmax(-1);
-  out.attention = flat.view(shape).clone().requires_grad_();
+  out.attention = flat.view(shape).clone().to(device).requires_grad_();
   const auto ones = torch::ones({shape[0], shape[3]});
-  out.weights = token_weights(ones, ones);
-  out.posterior = torch::randn({shape[0], kSkills}).softmax(-1);
+  out.weights = token_weights(ones, ones).to(device);
+  out.posterior = torch::randn({shape[0], kSkills}).softmax(-1).to(device);
   out.prototypes.skill = torch::arange(kSkills);
   out.prototypes.mean = torch::rand({kSkills, options.spectral.dim()}, at::kDouble);
   out.prototypes.variance = torch::rand({kSkills, options.spectral.dim()}, at::kDouble) + 0.5;
@@ -93,7 +94,7 @@ class Side {
 };
 
 void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts,
-         const Common& common) {
+         const std::string& device, const Common& common) {
   Options options = flags.resolve();
   check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
   for (const auto& shape : shapes) {
@@ -107,7 +108,7 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
   std::vector<std::vector<std::string>> rows = {
       {"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
   for (const auto& shape : shapes) {
-    const Case c = make_case(shape, options);
+    const Case c = make_case(shape, options, device_named(device));
     const double bytes = static_cast<double>(c.attention.numel() * c.attention.element_size());
     for (int threads : thread_counts) {
       set_compute_threads(threads);
@@ -163,6 +164,7 @@ void add_bench_command(CLI::App& app, Common& common) {
     int calls = 20;
     std::vector<int> threads;
     std::vector<int64_t> shape;
+    std::string device = "cpu";
   };
   auto arguments = std::make_shared<Arguments>();
   auto* spectrum = command->add_subcommand("spectrum", "descriptor, loss and gradient: fused against composed");
@@ -177,6 +179,9 @@ void add_bench_command(CLI::App& app, Common& common) {
       ->delimiter(',')
       ->expected(6)
       ->check(CLI::Range(1, 4096));
+  spectrum->add_option("--device", arguments->device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   arguments->options.add_to(*spectrum);
   spectrum->callback([arguments, &common] {
     auto threads = arguments->threads;
@@ -185,7 +190,7 @@ void add_bench_command(CLI::App& app, Common& common) {
       if (runtime_info().threads >= 2) threads.push_back(2);
     }
     run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape},
-        threads, common);
+        threads, arguments->device, common);
   });
 }
 

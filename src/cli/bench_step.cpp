@@ -9,6 +9,7 @@
 
 #include "backbones/tiny.h"
 #include "base/error.h"
+#include "cli/bench_backbone.h"
 #include "cli/command.h"
 #include "cli/version.h"
 #include "data/measure.h"
@@ -207,17 +208,48 @@ void add_bench_step(CLI::App& bench, Common& common) {
   struct Arguments {
     int calls = 20;
     std::string serve;
+    BackboneBench large;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* step = bench.add_subcommand("step", "a LoRA training step of the built-in backbones");
+  auto* step =
+      bench.add_subcommand("step", "a LoRA training step of the built-in backbones, or of a large one (--backbone)");
   step->add_option("--calls", arguments->calls, "timed steps of each")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
   step->add_option("--serve", arguments->serve,
                    "answer numbers of steps on stdin with their times, for tools/bench_step.py")
       ->check(CLI::IsMember({"decoder", "cross"}));
+  auto& large = arguments->large;
+  step->add_option("--backbone", large.backbone,
+                   "a large model by its published sizes: llava-1.5-7b, qwen2.5-vl-7b, internvl3-8b, instructblip-7b");
+  step->add_flag("--random-weights", large.random, "with --backbone: weights are drawn, nothing is read");
+  step->add_option("--batch", large.batch, "with --backbone: samples")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  step->add_option("--text-tokens", large.text_tokens, "with --backbone: beside the visual ones")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 8192));
+  step->add_option("--layers", large.layers, "with --backbone: of every tower; 0: as the model has")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 200));
+  step->add_option("--rank", large.rank, "with --backbone: of the adapters")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  step->add_option("--dropout", large.dropout, "with --backbone: of what adapters read; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9));
+  step->add_option("--device", large.device, "with --backbone: cuda or cpu")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  step->add_flag("--checkpointing", large.checkpointing, "with --backbone: layers run again in the backward pass");
+  step->add_flag("--deterministic", large.deterministic, "with --backbone: as full_determinism=yes");
+  step->add_flag("--profile", large.profile, "with --backbone: where a GPU's time goes, by kind of kernel");
   step->callback([arguments, &common] {
-    if (arguments->serve.empty())
+    auto& wide = arguments->large;
+    wide.calls = arguments->calls;
+    if (!wide.backbone.empty())
+      bench_backbone(wide, common);
+    else if (arguments->serve.empty())
       run(arguments->calls, common);
     else
       serve(arguments->serve);

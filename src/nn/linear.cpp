@@ -9,14 +9,13 @@
 #include "ops/rms_norm.h"
 
 namespace asr {
-torch::Tensor AdapterDropout::operator()(const torch::Tensor& x) {
-  if (probability <= 0) return x;
+DropoutKey AdapterDropout::key_for(const torch::Tensor& x) {
   const uint64_t site_key = Random({key, calls++}).next();
   const auto samples = static_cast<int64_t>(positions.size());
-  if (samples == 0) return keyed_dropout(x, {probability, site_key});
-  if (x.size(0) % samples == 0) return keyed_dropout(x, {probability, site_key, positions});
+  if (samples == 0) return {probability, site_key};
+  if (x.size(0) % samples == 0) return {probability, site_key, positions};
   // Samples of unequal length lie flat: their places in the whole batch are unknown, so masks are drawn for this part.
-  return keyed_dropout(x, {probability, Random({site_key, static_cast<uint64_t>(positions[0])}).next()});
+  return {probability, Random({site_key, static_cast<uint64_t>(positions[0])}).next()};
 }
 
 bool Linear::has_experts(uint64_t chosen) const {
@@ -34,6 +33,19 @@ const torch::Tensor& weight_in(const Linear& linear, const Pass& pass) {
   return pass.slots != 0 && linear.merged.defined() ? linear.merged : linear.weight;
 }
 
+// Where memory is scarce, masks are made again in the backward pass; elsewhere what was read is kept, which is faster.
+void drop_inputs(LinearMap& map, const torch::Tensor& x, AdapterDropout& dropout) {
+  const auto key = dropout.key_for(x);
+  const bool again = makes_masks_again(x);
+  const auto input = again ? torch::Tensor() : keyed_dropout(x, key);
+  for (auto& pair : map.low_rank) {
+    if (again)
+      pair.dropout = key;
+    else
+      pair.input = input;
+  }
+}
+
 }  // namespace
 
 std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass) {
@@ -43,8 +55,7 @@ std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, cons
     LinearMap map{weight_in(*linear, pass), linear->bias, {}};
     if (linear->has_experts(pass.slots)) {
       map.low_rank = active_experts(*linear, x, pass);
-      const auto input = pass.dropout ? (*pass.dropout)(x) : torch::Tensor();
-      for (auto& pair : map.low_rank) pair.input = input;
+      if (pass.dropout && pass.dropout->probability > 0) drop_inputs(map, x, *pass.dropout);
     }
     list.push_back(std::move(map));
   }

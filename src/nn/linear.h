@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/keyed_dropout.h"
+
 namespace asr {
 
 struct Expert {
@@ -66,7 +68,7 @@ struct AdapterDropout {
   // it has in the whole batch. Empty: x is the whole batch.
   std::vector<int64_t> positions = {};
 
-  torch::Tensor operator()(const torch::Tensor& x);
+  DropoutKey key_for(const torch::Tensor& x);  // of the next call; counts it
 };
 
 struct Linear;

@@ -1,6 +1,9 @@
 #include "nn/weights.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -34,6 +37,13 @@ std::string name_before(const std::string& name, const std::vector<std::pair<std
   return out == name ? "" : out;
 }
 
+// Of a size that keeps states at theirs from layer to layer.
+torch::Tensor drawn(const std::string& name, at::IntArrayRef shape, const at::TensorOptions& kind) {
+  if (shape.size() == 1 && ends_with(name, "weight")) return at::ones(shape, kind);
+  const double fan_in = shape.size() > 1 ? static_cast<double>(c10::multiply_integers(shape.slice(1))) : 1e4;
+  return at::randn(shape, kind).mul_(1 / std::sqrt(fan_in));
+}
+
 }  // namespace
 
 std::string renamed(const std::string& name, const std::vector<std::pair<std::string, std::string>>& renames) {
@@ -62,6 +72,12 @@ Weights::Weights(const std::string& path, const std::vector<std::pair<std::strin
       const bool fresh = files_->tensors.emplace(name, Stored{&view, shard}).second;
       check(fresh, path, ": two tensors are known as '", name, "'");
     }
+}
+
+Weights Weights::random(const at::TensorOptions& kind) {
+  Weights out;
+  out.files_->random = kind;
+  return out;
 }
 
 std::vector<int64_t> Weights::Stored::shape() const {
@@ -116,6 +132,7 @@ std::vector<int64_t> Weights::shape_of(const std::string& name) const {
 }
 
 torch::Tensor Weights::take(const std::string& name, at::IntArrayRef shape) {
+  if (files_->random) return drawn(name, shape, *files_->random);
   const auto found = shape_of(name);
   const auto full = prefix_ + name;
   check(at::IntArrayRef(found) == shape, files_->path, ": tensor '", full, "' has shape ", shape_text(found),

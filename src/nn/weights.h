@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ class Weights {
   // A folder or file. Model families have renamed their parts over the years: a tensor whose name begins with the first
   // of a pair is known under the second; the first pair that fits counts.
   explicit Weights(const std::string& path, const std::vector<std::pair<std::string, std::string>>& renames = {});
+  // Whatever is taken is drawn at random, of this kind: to measure models whose files are not there.
+  static Weights random(const at::TensorOptions& kind);
 
   // The same tensors, names given below `prefix` ("vision_tower.").
   Weights below(const std::string& prefix) const;
@@ -60,7 +63,9 @@ class Weights {
     std::map<std::string, Stored> tensors;  // by the model's name
     std::set<std::string> taken;
     std::vector<std::pair<std::string, std::string>> renames;
+    std::optional<at::TensorOptions> random;
   };
+  Weights() : files_(std::make_shared<Files>()) {}
   std::shared_ptr<Files> files_;
   std::string prefix_;
 };

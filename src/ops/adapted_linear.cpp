@@ -21,12 +21,15 @@ struct SavedMap {
     SavedVariable a, b, middle, input, gate;
     double scale;
     bool own_input, gated;
+    std::optional<DropoutKey> dropout;
   };
   std::vector<Expert> experts;
 };
 
 struct LinearsBackward : torch::autograd::Node {
-  SavedVariable x;
+  SavedVariable x;  // empty where no trained tensor needs it
+  bool keeps_x = false;
+  at::TensorOptions kind;  // of x
   std::vector<SavedMap> maps;
   std::vector<int64_t> shape;               // of x
   std::vector<std::vector<int64_t>> wider;  // of the experts' own inputs
@@ -46,15 +49,20 @@ struct LinearsBackward : torch::autograd::Node {
 };
 
 LinearOperands LinearsBackward::operands(variable_list* middle) {
-  LinearOperands out{flat_rows(x.unpack()), {}};
-  const auto type = out.x.scalar_type();
+  LinearOperands out;
+  if (keeps_x) out.x = flat_rows(x.unpack());
+  out.kind = kind;
+  out.width = shape.back();
+  out.rows = 1;
+  for (size_t d = 0; d + 1 < shape.size(); ++d) out.rows *= shape[d];
+  const auto type = at::typeMetaToScalarType(kind.dtype());
   for (auto& saved : maps) {
     LinearMap map;
     map.weight = for_products(saved.weight.unpack(), type);
     for (auto& expert : saved.experts) {
       map.low_rank.push_back({expert.a.unpack().to(type), expert.b.unpack().to(type), expert.scale,
                               expert.own_input ? flat_rows(expert.input.unpack()) : torch::Tensor(),
-                              expert.gated ? expert.gate.unpack().to(type) : torch::Tensor()});
+                              expert.gated ? expert.gate.unpack().to(type) : torch::Tensor(), expert.dropout});
       middle->push_back(expert.middle.unpack());
     }
     out.maps.push_back(std::move(map));
@@ -112,11 +120,23 @@ variable_list inputs_of(const torch::Tensor& x, const std::vector<LinearMap>& ma
   return out;
 }
 
+// The gradient of a trained A is a product with x, as is that of a trained weight.
+bool needs_input(const std::vector<LinearMap>& maps) {
+  for (const auto& map : maps) {
+    if (map.weight.data.requires_grad()) return true;
+    for (const auto& expert : map.low_rank)
+      if (expert.a.requires_grad() && !expert.input.defined()) return true;
+  }
+  return false;
+}
+
 std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::vector<LinearMap>& maps,
                                            const variable_list& middle) {
   auto node = std::shared_ptr<LinearsBackward>(new LinearsBackward, torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs_of(x, maps)));
-  node->x = SavedVariable(x, false);
+  node->keeps_x = needs_input(maps);
+  if (node->keeps_x) node->x = SavedVariable(x, false);
+  node->kind = x.options().requires_grad(false);
   node->shape = x.sizes().vec();
   size_t e = 0;
   for (const auto& map : maps) {
@@ -125,7 +145,8 @@ std::shared_ptr<LinearsBackward> make_node(const torch::Tensor& x, const std::ve
       const bool own = expert.input.defined();
       saved.experts.push_back({SavedVariable(expert.a, false), SavedVariable(expert.b, false),
                                SavedVariable(middle[e++], false), SavedVariable(expert.input, false),
-                               SavedVariable(expert.gate, false), expert.scale, own, expert.gate.defined()});
+                               SavedVariable(expert.gate, false), expert.scale, own, expert.gate.defined(),
+                               expert.dropout});
       node->wider.push_back(own ? expert.input.sizes().vec() : std::vector<int64_t>());
     }
     node->maps.push_back(std::move(saved));
@@ -167,7 +188,7 @@ std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::ve
 torch::Tensor adapted_linear(const torch::Tensor& x, const Weight& weight, const torch::Tensor& bias,
                              const torch::Tensor& a, const torch::Tensor& b, double scale) {
   LinearMap map{weight, bias, {}};
-  if (a.defined()) map.low_rank.push_back({a, b, scale, {}, {}});
+  if (a.defined()) map.low_rank.push_back({a, b, scale, {}, {}, {}});
   return adapted_linears(x, {map})[0];
 }
 

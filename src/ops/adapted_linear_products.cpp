@@ -6,6 +6,7 @@
 
 #include "ops/dispatch.h"
 #include "ops/weight_products.h"
+#include "tensor/torch_version.h"
 
 namespace asr {
 namespace {
@@ -49,6 +50,9 @@ torch::Tensor flat_rows(const torch::Tensor& x) {  // [rows, width]
 
 LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
   LinearOperands out{flat_rows(x.detach()), maps};
+  out.rows = out.x.size(0);
+  out.width = out.x.size(1);
+  out.kind = out.x.options();
   const auto type = x.scalar_type();  // a checkpoint's weights may be stored in fewer bits than are computed with
   for (auto& map : out.maps) {
     map.weight = for_products(map.weight, type);
@@ -64,13 +68,16 @@ LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMa
 }
 
 LinearResult linears_forward(const LinearOperands& o) {
-  const int64_t rows = o.x.size(0);
   LinearResult out;
+  std::vector<torch::Tensor> inputs;  // of every expert in order
   for (const auto& map : o.maps) {
-    out.y.push_back(torch::empty({rows, map.weight.rows()}, o.x.options()));
-    for (const auto& expert : map.low_rank) out.middle.push_back(torch::empty({rows, expert.a.size(0)}, o.x.options()));
+    out.y.push_back(torch::empty({o.rows, map.weight.rows()}, o.kind));
+    for (const auto& expert : map.low_rank) {
+      out.middle.push_back(torch::empty({o.rows, expert.a.size(0)}, o.kind));
+      inputs.push_back(o.input(expert));
+    }
   }
-  split_rows(o.x, rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
+  split_rows(o.x, o.rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
     const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
     size_t e = 0;
     for (size_t m = 0; m < o.maps.size(); ++m) {
@@ -78,8 +85,8 @@ LinearResult linears_forward(const LinearOperands& o) {
       auto y = cut(out.y[m]);
       multiply_by(y, cut(o.x), map.weight, map.bias);
       for (const auto& expert : map.low_rank) {
-        auto middle = cut(out.middle[e++]);
-        at::mm_out(middle, cut(o.input(expert)), expert.a.t());
+        auto middle = cut(out.middle[e]);
+        at::mm_out(middle, cut(inputs[e++]), expert.a.t());
         const auto weighed = expert.gate.defined() ? middle * gate_rows(expert.gate, begin, end) : middle;
         multiply(y, weighed, expert.b.t(), expert.scale, true);
       }
@@ -94,7 +101,10 @@ namespace {
 // `forward`: x A^T of every expert, which a gate's gradient needs.
 void pull_inputs(const LinearOperands& o, const std::vector<torch::Tensor>& forward,
                  const std::vector<torch::Tensor>& dy, const LinearNeeds& needs, LinearGrads& out) {
-  split_rows(o.x, o.x.size(0), o.work_per_row(), [&](int64_t begin, int64_t end) {
+  torch::Tensor some;  // for its device and type
+  for (const auto& grad : dy)
+    if (grad.defined()) some = grad;
+  split_rows(some, o.rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
     const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
     size_t e = 0;
     bool started = false;
@@ -123,10 +133,46 @@ void pull_inputs(const LinearOperands& o, const std::vector<torch::Tensor>& forw
         }
         if (expert.gate.defined()) middle.mul_(gate_rows(expert.gate, begin, end));
         if (need.input) multiply(cut(grad.input), middle, expert.a, expert.scale, false);
-        if (needs.x && !expert.input.defined()) multiply(cut(out.x), middle, expert.a, expert.scale, true);
+        if (needs.x && !expert.input.defined() && !expert.dropout)
+          multiply(cut(out.x), middle, expert.a, expert.scale, true);
       }
     }
   });
+}
+
+// The same for experts behind a dropout: masks count in all rows at once.
+void pull_through_masks(const LinearOperands& o, LinearGrads& out) {
+  size_t e = 0;
+  for (const auto& map : o.maps)
+    for (const auto& expert : map.low_rank) {
+      const auto& middle = out.experts[e++].middle;
+      if (!expert.dropout || !middle.defined()) continue;
+      const auto pulled = torch::empty({o.rows, o.width}, o.kind);
+      multiply(pulled, middle, expert.a, expert.scale, false);
+      add_dropped(out.x, pulled, *expert.dropout);
+    }
+}
+
+// Sums over all rows of half and bfloat16 numbers lose little where the result keeps more bits; only a GPU's library
+// has such products.
+bool sums_widely(const at::TensorOptions& kind) {
+#if ASR_WIDE_PRODUCTS
+  constexpr Kernels wide{{}, {at::kHalf, at::kBFloat16}};
+  return path_for(wide, kind.device(), at::typeMetaToScalarType(kind.dtype())) == Path::library;
+#else
+  static_cast<void>(kind);
+  return false;
+#endif
+}
+
+void multiply_widely(const torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, double scale) {
+  auto out = to;
+#if ASR_WIDE_PRODUCTS
+  at::mm_out(out, left.t(), right, at::kFloat);
+#else
+  at::mm_out(out, left.t().to(at::kFloat), right.to(at::kFloat));
+#endif
+  if (scale != 1) out.mul_(scale);
 }
 
 // Products over all rows: to = scale * left^T right, each split over rows of the result.
@@ -148,6 +194,10 @@ void run_transposed(const std::vector<Transposed>& list) {
     for (int64_t k = begin; k < end; ++k) {
       const auto& p = list[tasks[k].first];
       const int64_t row = tasks[k].second, count = split ? std::min(kPart, p.to.size(0) - row) : p.to.size(0);
+      if (p.to.scalar_type() != p.left.scalar_type()) {
+        multiply_widely(p.to, p.left, p.right, p.scale);
+        continue;
+      }
       multiply(p.to.narrow(0, row, count), p.left.narrow(1, row, count).t(), p.right, p.scale, false);
     }
   };
@@ -163,12 +213,12 @@ void run_transposed(const std::vector<Transposed>& list) {
 
 LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::Tensor>& middle,
                              const std::vector<torch::Tensor>& dy, const LinearNeeds& needs) {
-  const auto& options = o.x.options();
-  const int64_t rows = o.x.size(0);
+  const auto& options = o.kind;
+  const auto sums = sums_widely(o.kind) ? o.kind.dtype(at::kFloat) : o.kind;
   LinearGrads out;
   bool any = false;
   for (const auto& grad : dy) any = any || grad.defined();
-  if (needs.x && any) out.x = torch::empty(o.x.sizes(), options);
+  if (needs.x && any) out.x = torch::empty({o.rows, o.width}, options);
   std::vector<Transposed> products;
   out.weight.resize(o.maps.size());
   out.bias.resize(o.maps.size());
@@ -187,17 +237,17 @@ LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::T
       const auto& h = middle[e++];
       if (!used) continue;
       const bool passes = expert.input.defined() ? need.input : needs.x;
-      if (need.a || passes || need.gate) grad.middle = torch::empty({rows, expert.a.size(0)}, options);
-      if (need.gate) grad.gate = torch::empty({rows, expert.a.size(0)}, options);
+      if (need.a || passes || need.gate) grad.middle = torch::empty({o.rows, expert.a.size(0)}, options);
+      if (need.gate) grad.gate = torch::empty({o.rows, expert.a.size(0)}, options);
       if (need.input) grad.input = torch::empty(expert.input.sizes(), options);
       if (need.a)
-        products.push_back(
-            {grad.a = torch::empty(expert.a.sizes(), options), grad.middle, o.input(expert), expert.scale});
+        products.push_back({grad.a = torch::empty(expert.a.sizes(), sums), grad.middle, o.input(expert), expert.scale});
       const auto weighed = need.b && expert.gate.defined() ? h * expert.gate : h;
-      if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), options), dy[m], weighed, expert.scale});
+      if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), sums), dy[m], weighed, expert.scale});
     }
   }
   if (any) pull_inputs(o, middle, dy, needs, out);
+  if (any && needs.x) pull_through_masks(o, out);
   run_transposed(products);
   for (size_t i = 0, m = 0; m < o.maps.size(); ++m)
     for (const auto& expert : o.maps[m].low_rank) {

@@ -14,10 +14,16 @@ torch::Tensor flat_rows(const torch::Tensor& x);  // [..., width] -> [rows, widt
 
 // The tensors of one call, flattened and without history.
 struct LinearOperands {
-  torch::Tensor x;
+  torch::Tensor x;  // undefined in a backward pass that does not need it
   std::vector<LinearMap> maps;
+  int64_t rows = 0, width = 0;  // of x
+  at::TensorOptions kind = {};  // of x
 
-  torch::Tensor input(const LowRank& expert) const { return expert.input.defined() ? expert.input : x; }
+  // What A reads.
+  torch::Tensor input(const LowRank& expert) const {
+    if (expert.input.defined()) return expert.input;
+    return expert.dropout ? keyed_dropout(x, *expert.dropout) : x;
+  }
   int64_t work_per_row() const {
     int64_t sum = 0;
     for (const auto& map : maps) sum += map.weight.rows() * map.weight.columns();

@@ -6,7 +6,8 @@ torch::Tensor adapted_linear_reference(const torch::Tensor& x, const LinearMap& 
   const auto weight = values_of(map.weight, x.scalar_type());
   auto y = map.bias.defined() ? at::linear(x, weight, map.bias) : at::linear(x, weight);
   for (const auto& expert : map.low_rank) {
-    const auto& from = expert.input.defined() ? expert.input : x;
+    const auto own = expert.dropout ? keyed_dropout_reference(x, *expert.dropout) : x;
+    const auto& from = expert.input.defined() ? expert.input : own;
     auto middle = at::linear(from, expert.a);
     if (expert.gate.defined()) middle = middle * expert.gate;
     y = y + at::linear(middle, expert.b) * expert.scale;

@@ -18,6 +18,7 @@ torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch
       return attend_cpu(q, k, v, key_mask, causal);
     case Path::library:
       return attend_library(q, k, v, key_mask, causal);
+    case Path::cuda:
     case Path::reference:
       break;
   }

@@ -17,9 +17,13 @@ void check_spectrum_shapes(const torch::Tensor& attention, const torch::Tensor& 
         "x", attention.size(5), " but the encoder was made for ", form.height, "x", form.width);
 }
 
-bool kernel_serves(const torch::Tensor& attention, const DescriptorPlan& plan) {
-  constexpr Kernels kernels{kSingleAndDouble, {}};
-  return path_for(plan.implementation, path_for(kernels, attention)) == Path::cpu && plan.tables;
+Path descriptor_path(const torch::Tensor& attention, const DescriptorPlan& plan) {
+  constexpr Kernels kernels{kSingleAndDouble, {}, kSingle};
+  const auto path = path_for(plan.implementation, path_for(kernels, attention));
+  if (path == Path::cpu) return plan.tables ? path : Path::reference;
+  if (path == Path::cuda)
+    return plan.on_device && descriptor_fits_cuda(*plan.on_device, attention) ? path : Path::reference;
+  return Path::reference;
 }
 
 }  // namespace
@@ -29,15 +33,19 @@ DescriptorPlan make_descriptor_plan(DescriptorForm form, Implementation implemen
   const bool fits = form.height * form.width * (form.radial_bins + form.angular_bins) <= (int64_t(1) << 24);
   check(fits || implementation != Implementation::fused, "grid of ", form.height, "x", form.width,
         " with these bins is too large for the fused implementation");
-  DescriptorPlan out{std::move(form), implementation, nullptr};
-  if (fits && implementation != Implementation::reference) out.tables = make_descriptor_tables(out.form);
+  DescriptorPlan out{std::move(form), implementation, nullptr, nullptr};
+  if (!fits || implementation == Implementation::reference) return out;
+  out.tables = make_descriptor_tables(out.form);
+  if (has_cuda_kernels()) out.on_device = make_descriptor_on_device(out.form);
   return out;
 }
 
 torch::Tensor spectral_descriptor(const torch::Tensor& attention, const torch::Tensor& weights,
                                   const DescriptorPlan& plan) {
   check_spectrum_shapes(attention, weights, plan.form);
-  if (kernel_serves(attention, plan)) return descriptor_cpu(attention, weights, plan.tables);
+  const auto path = descriptor_path(attention, plan);
+  if (path == Path::cpu) return descriptor_cpu(attention, weights, plan.tables);
+  if (path == Path::cuda) return descriptor_cuda(attention, weights, plan.on_device);
   return spectrum_reference(attention, weights, plan.form).descriptor;
 }
 
@@ -45,7 +53,7 @@ SpectrumDetails spectrum_details(const torch::Tensor& attention, const torch::Te
                                  const DescriptorPlan& plan) {
   at::NoGradGuard no_grad;
   check_spectrum_shapes(attention, weights, plan.form);
-  if (kernel_serves(attention, plan)) return spectrum_cpu(attention, weights, *plan.tables);
+  if (descriptor_path(attention, plan) == Path::cpu) return spectrum_cpu(attention, weights, *plan.tables);
   return spectrum_reference(attention, weights, plan.form);
 }
 

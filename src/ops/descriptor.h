@@ -2,8 +2,8 @@
 // moment over the J = L * heads layer-heads (paper, "Attention-Spectrum Encoding"; docs/maths.md sections 1-7).
 // Shapes: attention [B, L, heads, T, H, W], token weights [B, T], descriptor [B, D].
 //
-// The reference is a plain graph of ATen operators (float32/64, any device; the oracle); the CPU path has a
-// hand-written backward and no intermediate of the size of the input.
+// The reference is a plain graph of ATen operators (float32/64, any device; the oracle); the kernels of the CPU
+// (float32/64) and of a GPU (float32) have a hand-written backward and no intermediate of the size of the input.
 #pragma once
 
 #include <torch/types.h>
@@ -41,13 +41,15 @@ struct SpectrumDetails {
   torch::Tensor descriptor;       // [B, D]
 };
 
-struct DescriptorTables;  // of the CPU kernel
+struct DescriptorTables;   // of the CPU kernel
+class DescriptorOnDevice;  // of the CUDA kernel
 
 // A form prepared; one a grid size, cheap to keep, safe to share between threads.
 struct DescriptorPlan {
   DescriptorForm form;
   Implementation implementation = Implementation::automatic;
   std::shared_ptr<const DescriptorTables> tables;  // null where the kernel is not to be used
+  std::shared_ptr<DescriptorOnDevice> on_device;   // the same
 };
 DescriptorPlan make_descriptor_plan(DescriptorForm form, Implementation implementation);
 
@@ -67,6 +69,14 @@ torch::Tensor descriptor_cpu(const torch::Tensor& attention, const torch::Tensor
                              const std::shared_ptr<const DescriptorTables>& tables);
 SpectrumDetails spectrum_cpu(const torch::Tensor& attention, const torch::Tensor& weights,
                              const DescriptorTables& tables);
+std::shared_ptr<DescriptorOnDevice> make_descriptor_on_device(const DescriptorForm& form);
+bool descriptor_fits_cuda(const DescriptorOnDevice& form, const torch::Tensor& attention);
+torch::Tensor descriptor_cuda(const torch::Tensor& attention, const torch::Tensor& weights,
+                              const std::shared_ptr<DescriptorOnDevice>& form);
+
+// Where a frequency of the full plane stands in the output of a real transform [H, W/2+1]: one place for both
+// frequencies of a conjugate pair.
+int64_t half_plane_entry(int64_t u, int64_t v, int64_t height, int64_t width);
 const char* fused_kernel_name();  // the instruction set chosen for this CPU
 
 }  // namespace asr

@@ -19,19 +19,10 @@ torch::Tensor index_table(const std::vector<int64_t>& values, const at::Device& 
   return torch::tensor(values, at::kLong).to(device);
 }
 
-// Where each frequency of the full plane stands in the output of a real FFT [H, W/2+1], one place for both
-// frequencies of a conjugate pair.
 std::vector<int64_t> half_plane_index(int64_t height, int64_t width) {
-  const int64_t columns = width / 2 + 1;
   std::vector<int64_t> out;
   for (int64_t u = 0; u < height; ++u)
-    for (int64_t v = 0; v < width; ++v) {
-      const int64_t mirror_u = (height - u) % height, mirror_v = (width - v) % width;
-      int64_t row = v < columns ? u : mirror_u;
-      const int64_t column = v < columns ? v : mirror_v;
-      if (v == mirror_v) row = std::min(u, mirror_u);  // both lie in this column: take the first
-      out.push_back(row * columns + column);
-    }
+    for (int64_t v = 0; v < width; ++v) out.push_back(half_plane_entry(u, v, height, width));
   return out;
 }
 
@@ -92,6 +83,14 @@ torch::Tensor head_moments(const torch::Tensor& head, const torch::Tensor& equal
 }
 
 }  // namespace
+
+int64_t half_plane_entry(int64_t u, int64_t v, int64_t height, int64_t width) {
+  const int64_t columns = width / 2 + 1, mirror_u = (height - u) % height, mirror_v = (width - v) % width;
+  int64_t row = v < columns ? u : mirror_u;
+  const int64_t column = v < columns ? v : mirror_v;
+  if (v == mirror_v) row = std::min(u, mirror_u);  // both lie in this column: take the first
+  return row * columns + column;
+}
 
 torch::Tensor maps_reference(const torch::Tensor& attention, const torch::Tensor& weights, const DescriptorForm& o) {
   const auto w =

@@ -1,13 +1,14 @@
 // Which implementation of an operator serves given tensors: asked here, and nowhere else. Every operator has a
 // reference, a plain graph of ATen operators for any type and device. Beside it may stand a kernel of our own on the
-// CPU, and an operator of the library on a GPU, each for some types of numbers (op.h, op.cpp with the choice,
-// op_reference.cpp, op_cpu.cpp; a CUDA kernel of our own would be op_cuda.cu and serve as the library's does).
+// CPU, one on a GPU (where the program was built with nvcc), and an operator of the library on a GPU, each for some
+// types of numbers (op.h, op.cpp with the choice, op_reference.cpp, op_cpu.cpp, op_cuda.cu with op_cuda.cpp).
 #pragma once
 
 #include <torch/types.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "ops/cuda_tensors.h"
 
 namespace asr {
 
@@ -18,7 +19,7 @@ struct EnumNames<Implementation> {
   static constexpr const char* names[] = {"automatic", "reference", "fused"};
 };
 
-enum class Path { reference, cpu, library };
+enum class Path { reference, cpu, cuda, library };
 
 // Types of numbers, as a set.
 struct Types {
@@ -36,12 +37,14 @@ inline constexpr Types kFloating = {at::kHalf, at::kBFloat16, at::kFloat, at::kD
 
 // What an operator has beside its reference.
 struct Kernels {
-  Types cpu;      // our kernel: all tensors of one of these types
-  Types library;  // on a GPU, by the type of the first tensor; types may be mixed as in the reference
+  Types cpu;        // our kernel: all tensors of one of these types
+  Types library;    // on a GPU, by the type of the first tensor; types may be mixed as in the reference
+  Types cuda = {};  // our kernel on a GPU, before the library's: all tensors of one of these types
 };
 
 inline Path path_for(const Kernels& kernels, at::Device device, at::ScalarType type) {
   if (device.is_cpu() && kernels.cpu.has(type)) return Path::cpu;
+  if (device.is_cuda() && kernels.cuda.has(type) && has_cuda_kernels()) return Path::cuda;
   if (device.is_cuda() && kernels.library.has(type)) return Path::library;
   return Path::reference;
 }
@@ -61,14 +64,16 @@ Path path_for(const Kernels& kernels, const torch::Tensor& first, const More&...
   };
   (look(more), ...);
   const auto path = path_for(kernels, device, type);
-  return usable && (one_type || path == Path::library) ? path : Path::reference;
+  if (!usable) return Path::reference;
+  if (one_type || path == Path::library) return path;
+  return device.is_cuda() && kernels.library.has(type) ? Path::library : Path::reference;
 }
 
 // The path after the caller's wish; a wish that nothing serves is an error.
 inline Path path_for(Implementation wanted, Path found) {
   if (wanted == Implementation::reference) return Path::reference;
-  check(wanted != Implementation::fused || found == Path::cpu,
-        "the fused implementation runs on the CPU; use automatic or reference");
+  check(wanted != Implementation::fused || found == Path::cpu || found == Path::cuda,
+        "no fused implementation serves these tensors; use automatic or reference");
   return found;
 }
 

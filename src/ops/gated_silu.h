@@ -1,4 +1,5 @@
-// silu(gate) * up, the middle of a gated MLP: one node of the graph and one pass over memory in float32 on the CPU.
+// silu(gate) * up, the middle of a gated MLP: one node of the graph and one pass over memory, which keeps gate and up
+// alone.
 #pragma once
 
 #include <torch/types.h>
@@ -8,5 +9,6 @@ namespace asr {
 torch::Tensor gated_silu(const torch::Tensor& gate, const torch::Tensor& up);
 torch::Tensor gated_silu_reference(const torch::Tensor& gate, const torch::Tensor& up);
 torch::Tensor gated_silu_cpu(const torch::Tensor& gate, const torch::Tensor& up);
+torch::Tensor gated_silu_cuda(const torch::Tensor& gate, const torch::Tensor& up);
 
 }  // namespace asr

@@ -1,15 +1,40 @@
 #include "ops/keyed_dropout.h"
 
+#include <algorithm>
+
 #include "ops/dispatch.h"
 
 namespace asr {
+namespace {
+
+constexpr Kernels kDropout{kFloating, {}, kUpToSingle};
+
+// Whole hashes for every sample.
+bool fits_cuda(const torch::Tensor& x, const DropoutKey& key) {
+  const auto samples = std::max<int64_t>(1, static_cast<int64_t>(key.positions.size()));
+  return x.numel() / samples % 8 == 0;
+}
+
+}  // namespace
 
 torch::Tensor keyed_dropout(const torch::Tensor& x, const DropoutKey& key) {
   if (x.numel() == 0) return x;
   check(key.positions.empty() || x.numel() % static_cast<int64_t>(key.positions.size()) == 0, "dropout of ", x.numel(),
         " entries cannot be shared by ", key.positions.size(), " samples");
-  constexpr Kernels kernels{kFloating, {}};
-  return path_for(kernels, x) == Path::cpu ? keyed_dropout_cpu(x, key) : keyed_dropout_reference(x, key);
+  const auto path = path_for(kDropout, x);
+  if (path == Path::cpu) return keyed_dropout_cpu(x, key);
+  return path == Path::cuda && fits_cuda(x, key) ? keyed_dropout_cuda(x, key) : keyed_dropout_reference(x, key);
+}
+
+bool makes_masks_again(const torch::Tensor& x) {
+  return path_for(kDropout, x) == Path::cuda;
+}
+
+void add_dropped(const torch::Tensor& to, const torch::Tensor& x, const DropoutKey& key) {
+  at::NoGradGuard no_grad;
+  if (path_for(kDropout, to, x) == Path::cuda && fits_cuda(x, key)) return add_dropped_cuda(to, x, key);
+  auto sum = to;
+  sum.add_(keyed_dropout(x, key));
 }
 
 }  // namespace asr

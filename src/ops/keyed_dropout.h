@@ -1,6 +1,5 @@
 // Dropout whose mask is a function of a key and an entry's place, so that a step draws the same one whenever it is run
-// again, in one process or in several. The CPU hashes by hand, other devices with operators: each keeps its own masks
-// from version to version, but the two differ, so a run keeps its bits on one kind of device.
+// again, in one process or in several, on any device. Eight neighbouring entries share the bits of one hash.
 #pragma once
 
 #include <torch/types.h>
@@ -20,5 +19,13 @@ struct DropoutKey {
 torch::Tensor keyed_dropout(const torch::Tensor& x, const DropoutKey& key);
 torch::Tensor keyed_dropout_reference(const torch::Tensor& x, const DropoutKey& key);
 torch::Tensor keyed_dropout_cpu(const torch::Tensor& x, const DropoutKey& key);
+torch::Tensor keyed_dropout_cuda(const torch::Tensor& x, const DropoutKey& key);
+
+// Whether it is cheap to draw a mask of x again: on a GPU, where memory is scarcer than arithmetic.
+bool makes_masks_again(const torch::Tensor& x);
+
+// to += keyed_dropout(x), nothing recorded: a gradient on its way back through a mask. Both contiguous, of one shape.
+void add_dropped(const torch::Tensor& to, const torch::Tensor& x, const DropoutKey& key);
+void add_dropped_cuda(const torch::Tensor& to, const torch::Tensor& x, const DropoutKey& key);
 
 }  // namespace asr

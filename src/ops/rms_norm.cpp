@@ -10,9 +10,9 @@ namespace asr {
 namespace {
 
 #ifdef ASR_HAVE_RMS_NORM
-constexpr Kernels kRmsNorm{kSingle, kFloating};
+constexpr Kernels kRmsNorm{kSingle, kFloating, kUpToSingle};
 #else
-constexpr Kernels kRmsNorm{kSingle, {}};
+constexpr Kernels kRmsNorm{kSingle, {}, kUpToSingle};
 #endif
 
 }  // namespace
@@ -21,6 +21,9 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
   switch (path_for(kRmsNorm, x, weight)) {
     case Path::cpu:
       return rms_norm_cpu(x, weight, eps);
+    case Path::cuda:
+      if (norm_fits_cuda(x, weight)) return rms_norm_cuda(x, weight, eps);
+      [[fallthrough]];
     case Path::library:
 #ifdef ASR_HAVE_RMS_NORM
       return at::rms_norm(x, {x.size(-1)}, {}, eps) * weight;  // rounded as the reference is
@@ -33,8 +36,10 @@ torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, doub
 
 std::pair<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x, const torch::Tensor& added,
                                                      const torch::Tensor& weight, double eps) {
-  if (path_for(kRmsNorm, x, added, weight) == Path::cpu && x.sizes() == added.sizes())
-    return add_rms_norm_cpu(x, added, weight, eps);
+  const auto path = path_for(kRmsNorm, x, added, weight);
+  if (path == Path::cpu && x.sizes() == added.sizes()) return add_rms_norm_cpu(x, added, weight, eps);
+  if (path == Path::cuda && x.sizes() == added.sizes() && norm_fits_cuda(x, weight))
+    return add_rms_norm_cuda(x, added, weight, eps);
   const auto sum = x + added;
   return {sum, rms_norm(sum, weight, eps)};
 }

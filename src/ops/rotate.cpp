@@ -5,11 +5,12 @@
 namespace asr {
 namespace {
 
-constexpr Kernels kRotate{kSingle, kFloating};
+constexpr Kernels kRotate{kSingle, kFloating, kUpToSingle};
 
 }  // namespace
 
 RotaryTable rotary_table(const torch::Tensor& cosine, const torch::Tensor& sine) {
+  // Heads that our kernel does not take are turned by the plain form there: they are rare.
   if (path_for(kRotate, cosine) == Path::library) return wide_rotary_table(cosine, sine);
   return {cosine.contiguous(), sine.contiguous(), {}, {}};
 }
@@ -20,7 +21,9 @@ RotaryTable wide_rotary_table(const torch::Tensor& cosine, const torch::Tensor& 
 }
 
 torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table) {
-  if (path_for(kRotate, x, table.cosine) == Path::cpu) return rotate_cpu(x, table);
+  const auto path = path_for(kRotate, x, table.cosine);
+  if (path == Path::cpu) return rotate_cpu(x, table);
+  if (path == Path::cuda && heads_fit_cuda(x)) return rotate_cuda(x, table);
   return table.wide_cosine.defined() ? rotate_wide(x, table) : rotate_reference(x, table);
 }
 

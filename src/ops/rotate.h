@@ -17,6 +17,8 @@ RotaryTable wide_rotary_table(const torch::Tensor& cosine, const torch::Tensor& 
 torch::Tensor rotate(const torch::Tensor& x, const RotaryTable& table);
 torch::Tensor rotate_reference(const torch::Tensor& x, const RotaryTable& table);
 torch::Tensor rotate_cpu(const torch::Tensor& x, const RotaryTable& table);
+torch::Tensor rotate_cuda(const torch::Tensor& x, const RotaryTable& table);
+bool heads_fit_cuda(const torch::Tensor& x);  // halves of heads, and steps between them, are whole 16 bytes
 torch::Tensor rotate_wide(const torch::Tensor& x, const RotaryTable& table);  // three operators: fewer starts on a GPU
 
 }  // namespace asr

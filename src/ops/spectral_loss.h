@@ -35,6 +35,8 @@ LossTerms spectral_loss_reference(const torch::Tensor& descriptor, const torch::
                                   const SpectralTarget& target);
 LossTerms spectral_loss_cpu(const torch::Tensor& descriptor, const torch::Tensor& weights,
                             const SpectralTarget& target);
+LossTerms spectral_loss_cuda(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                             const SpectralTarget& target);  // at most 32 angular bins
 
 // Rows of a spectrum as distributions of at least kDistributionFloor.
 torch::Tensor floored_distribution(const torch::Tensor& spectrum, double eps, bool eps_add);

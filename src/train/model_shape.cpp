@@ -209,6 +209,16 @@ PublishedModel published_model(const std::string& path) {
   return out;
 }
 
+PublishedConfig published_config(const std::string& name) {
+  const auto known = read_json_object(find_asset("model-shapes.json"));
+  std::vector<std::string> names;
+  for (const auto& [key, value] : known.items()) {
+    names.push_back(value.at("short").get<std::string>());
+    if (key == name || names.back() == name) return {value.at("config"), value.at("image_processor")};
+  }
+  fail("no published sizes of a model '", printable(name), "'", did_you_mean(name, names));
+}
+
 PictureTokens picture_tokens(const ModelShape& shape, const ImageProcessor* processor, int64_t height, int64_t width) {
   if (shape.vision_layers == 0) return {};
   const auto square = [](int64_t side, int64_t patch) {

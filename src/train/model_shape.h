@@ -52,6 +52,12 @@ struct PublishedModel {
 };
 PublishedModel published_model(const std::string& path);  // an unknown name is an error that lists the known ones
 
+// The same files as they are, by that name or by the short one of configs/backbones.
+struct PublishedConfig {
+  nlohmann::json config, image_processor;
+};
+PublishedConfig published_config(const std::string& name);
+
 // What a picture of this size becomes: tokens of the language model, and positions of the vision tower, of which
 // `together` attend to each other.
 struct PictureTokens {

@@ -2,6 +2,7 @@
 // options that no case has.
 #include <random>
 
+#include "ops/cuda_tensors.h"
 #include "tests/support/files.h"
 #include "tests/support/tensors.h"
 
@@ -95,6 +96,34 @@ TEST(Descriptor, ImplementationsAgreeOnRandomOptionsAndShapes) {
       const double scale =
           std::max(expected.abs().max().item<double>(), 1e-6 * std::abs(reference.loss.item<double>()));
       EXPECT_LE((found - expected).abs().max().item<double>(), 1e-8 * scale) << "gradient";
+    }
+}
+
+// The CUDA kernels in single precision against the plain form in double.
+TEST(Descriptor, OnAGpuAgreesOnRandomOptionsAndShapes) {
+  if (!has_cuda_kernels() || !runtime_info().cuda) GTEST_SKIP() << "no CUDA kernels here";
+  std::mt19937 random(7);
+  torch::manual_seed(7);
+  auto shapes = kShapes;
+  shapes.push_back({2, 4, 8, 8, 24, 24});
+  for (int round = 0; round < 6; ++round)
+    for (const auto& shape : shapes) {
+      const Problem problem(shape, resolve_options("sound", random_choices(random)));
+      const auto stored = problem.attention.to(at::kFloat);
+      const auto here = stored.to(at::kDouble).requires_grad_(), there = stored.to(at::kCUDA).requires_grad_();
+      const auto expected = problem.loss(here, Implementation::reference);
+      Problem moved = problem;
+      moved.weights = problem.weights.to(at::kCUDA);
+      moved.posterior = problem.posterior.to(at::kCUDA);
+      const auto found = moved.loss(there, Implementation::automatic);
+      Options shown = problem.options;
+      SCOPED_TRACE(cat("shape ", at::IntArrayRef(shape), " ", shown.table().manifest().dump()));
+      const double loss = expected.loss.item<double>();
+      EXPECT_NEAR(found.loss.item<double>(), loss, 2e-4 * std::abs(loss));
+      const auto right = gradients(expected.loss, {here})[0], grad = gradients(found.loss, {there})[0];
+      const double scale = std::max(right.abs().max().item<double>(), 1e-3 * std::abs(loss));
+      EXPECT_LE((grad.cpu().to(at::kDouble) - right).abs().max().item<double>(), 2e-3 * scale) << "gradient";
+      EXPECT_TRUE(gradients(moved.loss(there, Implementation::automatic).loss, {there})[0].equal(grad)) << "twice";
     }
 }
 

@@ -236,6 +236,40 @@ TEST(AdaptedLinear, AgreesWithThePlainForm) {
       }
 }
 
+TEST(AdaptedLinear, DropoutInsideIsDropoutBefore) {
+  torch::manual_seed(12);
+  const auto x = torch::randn({3, 40, 32}).requires_grad_(), w = torch::randn({24, 32}), v = torch::randn({8, 32});
+  const auto a = torch::randn({4, 32}).requires_grad_(), b = torch::randn({24, 4}).requires_grad_();
+  const auto c = torch::randn({2, 32}).requires_grad_(), d = torch::randn({8, 2}).requires_grad_();
+  const DropoutKey first{0.3, 5, {2, 0, 7}}, second{0.1, 6};
+  const auto maps = [&](const Inputs& in) {
+    LowRank one{in[1], in[2], 0.5};
+    LowRank two{in[3], in[4], 2};
+    one.dropout = first;
+    two.dropout = second;
+    const auto type = in[0].scalar_type();
+    return std::vector<LinearMap>{{w.to(type), {}, {one}}, {v.to(type), {}, {two}}};
+  };
+  const auto plain = [&](const Inputs& in) {
+    Inputs out;
+    for (const auto& map : maps(in)) out.push_back(adapted_linear_reference(in[0], map));
+    return out;
+  };
+  const auto fused = [&](const Inputs& in) { return adapted_linears(in[0], maps(in)); };
+  expect_agreement(fused, plain, {x, a, b, c, d}, "dropout inside");
+}
+
+TEST(AdaptedLinear, XIsKeptOnlyWhereATrainedTensorNeedsIt) {
+  const auto w = torch::randn({6, 8}), a = torch::randn({2, 8}).requires_grad_(), b = torch::randn({6, 2});
+  const auto uses_after = [&](const std::vector<LinearMap>& maps) {
+    const auto x = torch::randn({3, 8}).requires_grad_();
+    const auto in = x * 1;
+    const auto y = adapted_linears(in, maps)[0];
+    return in.use_count();
+  };
+  EXPECT_LT(uses_after({{w, {}, {}}}), uses_after({{w, {}, {{a, b, 1}}}}));
+}
+
 TEST(AdaptedLinear, OneExpertOrNone) {
   torch::manual_seed(10);
   const auto x = torch::randn({3, 5, 8}).requires_grad_(), w = torch::randn({6, 8}), bias = torch::randn({6});

@@ -58,6 +58,28 @@ TEST(KeyedDropout, BothFormsKeepTheShareAndTheSumAndGiveASampleItsPlace) {
   }
 }
 
+TEST(KeyedDropout, EveryDeviceDrawsTheSameMask) {
+  torch::manual_seed(21);
+  for (const auto& [shape, positions] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
+           {{4, 6, 32}, {}}, {{4, 6, 32}, {9, 2, 0, 7}}, {{3, 7, 5}, {}}, {{3, 7, 5}, {1, 4, 2}}}) {
+    const DropoutKey key{0.25, 0xfedcba9876543210, positions};
+    const auto x = torch::randn(shape).requires_grad_();
+    const auto expected = keyed_dropout_cpu(x, key);
+    expect_close(keyed_dropout_reference(x, key), expected, 1e-6, "the plain form");
+    for (const auto& device : devices()) {
+      const auto there = x.detach().to(device).requires_grad_();
+      const auto found = keyed_dropout(there, key);
+      EXPECT_TRUE(found.cpu().eq(0).equal(expected.eq(0))) << device;
+      expect_close(found.cpu(), expected, 1e-6, "values");
+      expect_close(gradients(found.sum(), {there})[0].cpu(), gradients(keyed_dropout_cpu(x, key).sum(), {x})[0], 1e-6,
+                   "gradients");
+      const auto sum = torch::ones(shape).to(device);
+      add_dropped(sum, there.detach(), key);
+      expect_close(sum.cpu(), expected + 1, 1e-6, "added");
+    }
+  }
+}
+
 TEST(LeadingPositions, AgreesWithThePlainForm) {
   const auto mask = torch::tensor({{1, 0, 1, 1}, {0, 1, 0, 0}}).to(at::kBool);
   EXPECT_TRUE(leading_positions(mask, 3).equal(torch::tensor({{0, -1, 2}, {-1, 1, -1}})));

@@ -1,0 +1,73 @@
+// Our own CUDA kernels as plain functions: addresses, sizes and a stream, nothing of libtorch, so that nvcc compiles a
+// file in two seconds. Each operator's NAME_cuda.cpp gives them tensors. Built without nvcc they are not there: see
+// has_cuda_kernels().
+#pragma once
+
+#include <cstdint>
+
+namespace asr::cuda {
+
+enum class Number { single, half, bfloat16 };  // how numbers are stored; computed with in float32
+
+using Stream = void*;  // cudaStream_t
+
+// Rows of numbers; width a multiple of 16 bytes.
+struct Rows {
+  int64_t count = 0, width = 0;
+  Number number = Number::single;
+};
+
+// sum = x + added (added and sum may be null: then x stands for the sum), y = sum * inverse * weight with
+// inverse = 1 / sqrt(mean(sum^2) + eps), a number a row.
+struct NormForward {
+  const void *x, *added, *weight;
+  void *sum, *y;
+  float* inverse;
+  float eps;
+};
+void rms_norm_forward(const Rows& rows, const NormForward& of, Stream stream);
+
+// dx of y's gradient, with `carried` (or null) added: the gradient that reaches the sum otherwise.
+struct NormBackward {
+  const void *sum, *weight, *grad, *carried;
+  const float* inverse;
+  void* dx;
+};
+void rms_norm_backward(const Rows& rows, const NormBackward& of, Stream stream);
+
+// Heads [batch, tokens, heads, width], turned by the angles of [batch or 1, tokens, width / 2]; direction -1 turns
+// back.
+struct Rotation {
+  const void *x, *cosine, *sine;
+  void* y;
+  int64_t batch, tokens, heads, width;
+  int64_t batch_stride, token_stride, head_stride;  // of x, in numbers
+  int64_t table_stride;                             // of a sample's angles; 0 where all share them
+  float direction;
+  Number number;
+};
+void rotate(const Rotation& of, Stream stream);
+
+// count numbers, a multiple of 16 bytes.
+void gated_silu_forward(Number number, int64_t count, const void* gate, const void* up, void* y, Stream stream);
+struct GateBackward {
+  const void *gate, *up, *grad;
+  void *to_gate, *to_up;
+};
+void gated_silu_backward(Number number, int64_t count, const GateBackward& of, Stream stream);
+
+// y = x * mask, or y += x * mask. Entry i of sample b has the mask of entry positions[b] * each + i of the whole batch
+// (positions null: of entry i); `each` is a multiple of 8.
+struct Dropout {
+  const void* x;
+  void* y;
+  const int64_t* positions;
+  int64_t samples, each;
+  uint64_t key;
+  uint32_t threshold;  // of 256
+  bool accumulate;
+  Number number;
+};
+void keyed_dropout(const Dropout& of, Stream stream);
+
+}  // namespace asr::cuda

@@ -1,0 +1,18 @@
+// Tensors as our CUDA kernels take them.
+#pragma once
+
+#include <torch/types.h>
+
+#include "ops/cuda_kernels.h"
+
+namespace asr {
+
+bool has_cuda_kernels();  // whether this program was built with them
+
+cuda::Number number_of(const torch::Tensor& x);  // float32, half or bfloat16
+cuda::Stream stream_of(const torch::Tensor& x);  // on which its device works now
+
+// Whether kernels that read 16 bytes at a time may read x: contiguous and aligned, rows of whole vectors.
+bool in_vectors(const torch::Tensor& x, int64_t row);
+
+}  // namespace asr

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "ops/cuda_tensors.h"
+#include "ops/descriptor.h"
+#include "ops/descriptor_cuda.h"
+#include "ops/spectral_loss.h"
+#include "tensor/record.h"
+
+namespace asr {
+
+// The tables of a form as the kernels take them, on the device that asked first.
+class DescriptorOnDevice {
+ public:
+  explicit DescriptorOnDevice(const DescriptorForm& form) {
+    t_.height = static_cast<int>(form.height);
+    t_.width = static_cast<int>(form.width);
+    t_.columns = t_.width / 2 + 1;
+    t_.radial = static_cast<int>(form.radial_bins);
+    t_.angular = static_cast<int>(form.angular_bins);
+    t_.power_scale = form.unitary ? 1.0f / static_cast<float>(form.height * form.width) : 1.0f;
+    t_.eps = static_cast<float>(form.eps);
+    t_.eps_add = form.eps_add;
+    t_.token_norm = form.token_norm;
+    t_.peak_fraction = form.peak_fraction;
+    t_.deviation = form.deviation;
+    fill(form);
+  }
+
+  int64_t head_dim() const { return t_.radial + 2 * t_.angular + 3; }
+  bool fits(int64_t tokens) const {
+    return tokens < (1 << 16) && cuda::spectrum_room(t_, static_cast<int>(tokens)) <= 48 * 1024;
+  }
+
+  cuda::SpectrumTables on(at::Device device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!there_.defined() || there_.device() != device) {
+      there_ = numbers_.to(device);
+      first_there_ = first_.to(device);
+    }
+    const int64_t half = int64_t(t_.height) * t_.columns, cells = int64_t(t_.height) * t_.width;
+    auto out = t_;
+    const float* at = there_.data_ptr<float>();
+    const auto take = [&](int64_t count) {
+      const float* list = at;
+      at += count;
+      return list;
+    };
+    out.cos_h = take(t_.height);
+    out.sin_h = take(t_.height);
+    out.cos_w = take(t_.width);
+    out.sin_w = take(t_.width);
+    out.bins = take((t_.radial + t_.angular) * half);
+    out.copies = take(half);
+    out.radius = take(cells);
+    out.angle = take(cells);
+    out.first = first_there_.data_ptr<int>();
+    return out;
+  }
+
+ private:
+  void fill(const DescriptorForm& form) {
+    const int64_t H = form.height, W = form.width, columns = t_.columns, half = H * columns;
+    std::vector<float> list;
+    for (const int64_t n : {H, W}) {
+      for (int64_t k = 0; k < n; ++k) list.push_back(static_cast<float>(std::cos(2 * M_PI * double(k) / double(n))));
+      for (int64_t k = 0; k < n; ++k) list.push_back(static_cast<float>(std::sin(2 * M_PI * double(k) / double(n))));
+    }
+    std::vector<float> bins(static_cast<size_t>((form.radial_bins + form.angular_bins) * half), 0);
+    std::vector<float> copies(static_cast<size_t>(half), 0);
+    std::vector<int> first(static_cast<size_t>(half), std::numeric_limits<int>::max());
+    for (int64_t u = 0; u < H; ++u)
+      for (int64_t v = 0; v < W; ++v) {
+        const auto i = static_cast<size_t>(u * W + v);
+        const auto entry = static_cast<size_t>(half_plane_entry(u, v, H, W));
+        copies[entry] += 1;
+        bins[static_cast<size_t>(form.radial_bin[i] * half) + entry] += static_cast<float>(form.radial_weight[i]);
+        bins[static_cast<size_t>((form.radial_bins + form.angular_bin[i]) * half) + entry] +=
+            static_cast<float>(form.angular_weight[i]);
+        if (i > 0 || form.peak_at_dc) first[entry] = std::min(first[entry], static_cast<int>(i));
+      }
+    list.insert(list.end(), bins.begin(), bins.end());
+    list.insert(list.end(), copies.begin(), copies.end());
+    for (const double value : form.radius) list.push_back(static_cast<float>(value));
+    for (const double value : form.angle) list.push_back(static_cast<float>(value));
+    numbers_ = torch::tensor(list, at::kFloat);
+    first_ = torch::tensor(first, at::kInt);
+  }
+
+  cuda::SpectrumTables t_{};
+  torch::Tensor numbers_, first_, there_, first_there_;
+  std::mutex mutex_;
+};
+
+std::shared_ptr<DescriptorOnDevice> make_descriptor_on_device(const DescriptorForm& form) {
+  return std::make_shared<DescriptorOnDevice>(form);
+}
+
+bool descriptor_fits_cuda(const DescriptorOnDevice& form, const torch::Tensor& attention) {
+  return form.fits(attention.size(3));
+}
+
+namespace {
+
+// What the gradient needs.
+struct SpectrumOnDevice {
+  torch::Tensor attention, weights, map, head, descriptor, kept;
+  cuda::SpectrumShape shape;
+};
+
+SpectrumOnDevice spectrum_on_gpu(const torch::Tensor& attention, const torch::Tensor& weights,
+                                 DescriptorOnDevice& form) {
+  const int64_t B = attention.size(0), J = attention.size(1) * attention.size(2), D0 = form.head_dim();
+  const auto kind = attention.options().requires_grad(false);
+  SpectrumOnDevice out;
+  out.attention = attention.contiguous();
+  out.weights = weights.to(kind).contiguous();
+  out.map = torch::empty({B * J, attention.size(4) * attention.size(5)}, kind);
+  out.head = torch::empty({B * J, D0}, kind);
+  out.descriptor = torch::empty({B, 2 * D0}, kind);
+  out.kept = torch::empty({B * J, static_cast<int64_t>(sizeof(cuda::MapStatistics) / sizeof(float))}, kind);
+  out.shape = {static_cast<int>(B), static_cast<int>(J), static_cast<int>(attention.size(3))};
+  cuda::SpectrumForward of{};
+  of.attention = out.attention.data_ptr<float>();
+  of.weights = out.weights.data_ptr<float>();
+  of.map = out.map.data_ptr<float>();
+  of.head = out.head.data_ptr<float>();
+  of.descriptor = out.descriptor.data_ptr<float>();
+  of.kept = reinterpret_cast<cuda::MapStatistics*>(out.kept.data_ptr<float>());
+  cuda::spectrum_forward(form.on(attention.device()), out.shape, of, stream_of(attention));
+  return out;
+}
+
+torch::Tensor pulled_attention(const SpectrumOnDevice& from, DescriptorOnDevice& form, const torch::Tensor& grad) {
+  const auto pull = grad.to(at::kFloat).contiguous();
+  const auto out = torch::empty(from.attention.sizes(), from.attention.options());
+  cuda::SpectrumBackward of{};
+  of.attention = from.attention.data_ptr<float>();
+  of.weights = from.weights.data_ptr<float>();
+  of.map = from.map.data_ptr<float>();
+  of.head = from.head.data_ptr<float>();
+  of.descriptor = from.descriptor.data_ptr<float>();
+  of.grad = pull.data_ptr<float>();
+  of.kept = reinterpret_cast<const cuda::MapStatistics*>(from.kept.data_ptr<float>());
+  of.to = out.data_ptr<float>();
+  cuda::spectrum_backward(form.on(out.device()), from.shape, of, stream_of(out));
+  return out;
+}
+
+}  // namespace
+
+torch::Tensor descriptor_cuda(const torch::Tensor& attention, const torch::Tensor& weights,
+                              const std::shared_ptr<DescriptorOnDevice>& form) {
+  const bool with_grad = needs_gradient({attention});
+  at::NoGradGuard no_grad;
+  const auto spectrum = spectrum_on_gpu(attention.detach(), weights.detach(), *form);
+  const auto out = with_grad ? spectrum.descriptor.clone() : spectrum.descriptor;  // the gradient reads its own
+  if (with_grad)
+    record("the descriptor", {attention}, {out}, [spectrum, form](const std::vector<torch::Tensor>& grads) {
+      return std::vector<torch::Tensor>{pulled_attention(spectrum, *form, grads[0])};
+    });
+  return out;
+}
+
+LossTerms spectral_loss_cuda(const torch::Tensor& descriptor, const torch::Tensor& weights,
+                             const SpectralTarget& target) {
+  const bool with_grad = needs_gradient({descriptor});
+  LossTerms out;
+  torch::Tensor grad;
+  {
+    at::NoGradGuard no_grad;
+    const auto phi = descriptor.detach().contiguous(), share = weights.detach().contiguous();
+    const int64_t B = phi.size(0), n = target.mean.size(0);
+    const auto kind = phi.options();
+    out.distance = torch::empty({B, n}, kind);
+    out.divergence = torch::empty({B, n}, kind);
+    out.weight = torch::empty({B}, kind);
+    out.per_sample = torch::empty({B}, kind);
+    out.loss = torch::empty({}, kind);
+    if (with_grad) grad = torch::empty(phi.sizes(), kind);
+    cuda::LossShape shape{};
+    shape.batch = static_cast<int>(B);
+    shape.prototypes = static_cast<int>(n);
+    shape.size = static_cast<int>(phi.size(1));
+    shape.bins = static_cast<int>(target.angular.size(1));
+    shape.angular_begin = static_cast<int>(target.angular_begin);
+    shape.lambda = static_cast<float>(target.lambda_ang);
+    shape.kl_factor = static_cast<float>(target.kl_factor);
+    shape.tau = static_cast<float>(target.tau);
+    shape.fixed_weight = static_cast<float>(target.fixed_weight);
+    shape.eps = static_cast<float>(target.eps);
+    shape.floor = static_cast<float>(kDistributionFloor);
+    shape.eps_add = target.eps_add;
+    shape.adaptive = target.adaptive;
+    shape.confidence_moves = target.confidence_moves;
+    cuda::LossArrays of{};
+    of.descriptor = phi.data_ptr<float>();
+    of.share = share.data_ptr<float>();
+    of.mean = target.mean.data_ptr<float>();
+    of.precision = target.precision.data_ptr<float>();
+    of.angular = target.angular.data_ptr<float>();
+    of.log_angular = target.log_angular.data_ptr<float>();
+    of.distance = out.distance.data_ptr<float>();
+    of.divergence = out.divergence.data_ptr<float>();
+    of.weight = out.weight.data_ptr<float>();
+    of.per_sample = out.per_sample.data_ptr<float>();
+    of.loss = out.loss.data_ptr<float>();
+    if (with_grad) of.grad = grad.data_ptr<float>();
+    cuda::spectral_loss(shape, of, stream_of(phi));
+  }
+  if (with_grad) with_gradients("the spectral loss", out.loss, {descriptor}, {grad});
+  return out;
+}
+
+}  // namespace asr

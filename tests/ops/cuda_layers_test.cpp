@@ -1,0 +1,117 @@
+// Our CUDA kernels against the plain forms on the CPU in double: values and gradients, in every type that they take.
+// They are skipped where the program has no such kernels or there is no GPU.
+#include "ops/adapted_linear.h"
+#include "ops/cuda_tensors.h"
+#include "ops/gated_silu.h"
+#include "ops/rms_norm.h"
+#include "ops/rotate.h"
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+using Tensors = std::vector<torch::Tensor>;
+using Operator = std::function<Tensors(const Tensors&)>;
+
+bool without_kernels() {
+  return !has_cuda_kernels() || !runtime_info().cuda;
+}
+
+// A rounding of the stored type for each of a few operations, relative to the largest entry.
+double tolerance(at::ScalarType type) {
+  if (type == at::kFloat) return 2e-5;
+  return type == at::kHalf ? 4e-3 : 3e-2;
+}
+
+void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& inputs, const std::string& what) {
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    Tensors there, here, moved_there, moved_here;
+    for (const auto& x : inputs) {
+      const auto stored = x.detach().to(type);  // both sides begin with the same numbers
+      there.push_back(stored.to(at::kCUDA).requires_grad_(x.requires_grad()));
+      here.push_back(stored.to(at::kDouble).requires_grad_(x.requires_grad()));
+      if (!x.requires_grad()) continue;
+      moved_there.push_back(there.back());
+      moved_here.push_back(here.back());
+    }
+    const auto found = fast(there), expected = plain(here);
+    torch::Tensor sum_there, sum_here;
+    for (size_t i = 0; i < found.size(); ++i) {
+      expect_close(found[i].cpu().to(at::kDouble), expected[i], tolerance(type), cat(what, ": output ", i));
+      auto generator = at::detail::createCPUGenerator(17 + i);
+      const auto factor = at::randn(expected[i].sizes(), generator, at::CPU(at::kDouble)).to(type);
+      const auto a = (found[i] * factor.to(at::kCUDA)).sum(at::kFloat);
+      const auto b = (expected[i] * factor.to(at::kDouble)).sum();
+      sum_there = i == 0 ? a : sum_there + a;
+      sum_here = i == 0 ? b : sum_here + b;
+    }
+    if (moved_here.empty()) continue;
+    const auto grads = gradients(sum_there, moved_there), right = gradients(sum_here, moved_here);
+    for (size_t i = 0; i < grads.size(); ++i)
+      expect_close(grads[i].cpu().to(at::kDouble), right[i], 2 * tolerance(type), cat(what, ": gradient ", i));
+  }
+}
+
+TEST(CudaKernels, NormsAgree) {
+  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(1);
+  for (const int64_t width : {64, 128, 4096, 5120}) {
+    const auto x = torch::randn({3, 7, width}).requires_grad_(), added = torch::randn({3, 7, width}).requires_grad_();
+    const auto weight = torch::rand({width}) + 0.5;
+    expect_on_gpu([](const Tensors& in) { return Tensors{rms_norm_cuda(in[0], in[1], 1e-6)}; },
+                  [](const Tensors& in) { return Tensors{rms_norm_reference(in[0], in[1], 1e-6)}; }, {x, weight},
+                  cat("norm of ", width));
+    expect_on_gpu(
+        [](const Tensors& in) {
+          const auto [sum, y] = add_rms_norm_cuda(in[0], in[1], in[2], 1e-6);
+          return Tensors{sum, y};
+        },
+        [](const Tensors& in) {
+          const auto sum = in[0] + in[1];
+          return Tensors{sum, rms_norm_reference(sum, in[2], 1e-6)};
+        },
+        {x, added, weight}, cat("sum and norm of ", width));
+  }
+}
+
+TEST(CudaKernels, RotationsAgree) {
+  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(2);
+  for (const int64_t batch : {1, 2})
+    for (const int64_t width : {16, 32, 128}) {
+      const auto flat = torch::randn({2, 9, 3 * width}).requires_grad_();
+      const auto angle = torch::rand({batch, 9, width / 2}) * 6;
+      const auto heads = [&](const torch::Tensor& x) { return x.view({2, 9, 3, width}).transpose(1, 2); };
+      const auto table = [](const Tensors& in) { return RotaryTable{in[1], in[2], {}, {}}; };
+      expect_on_gpu([&](const Tensors& in) { return Tensors{rotate_cuda(heads(in[0]), table(in))}; },
+                    [&](const Tensors& in) { return Tensors{rotate_reference(heads(in[0]), table(in))}; },
+                    {flat, angle.cos(), angle.sin()}, cat("rotation of ", width));
+    }
+}
+
+TEST(CudaKernels, GatesAgree) {
+  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(3);
+  const auto gate = torch::randn({5, 7, 88}).mul(4).requires_grad_(), up = torch::randn({5, 7, 88}).requires_grad_();
+  expect_on_gpu([](const Tensors& in) { return Tensors{gated_silu_cuda(in[0], in[1])}; },
+                [](const Tensors& in) { return Tensors{gated_silu_reference(in[0], in[1])}; }, {gate, up}, "gate");
+}
+
+TEST(CudaKernels, AdaptedLinearsWithDropoutAgree) {
+  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(4);
+  const auto x = torch::randn({4, 16, 64}).requires_grad_(), w = torch::randn({48, 64}) * 0.1;
+  const auto a = (torch::randn({8, 64}) * 0.1).requires_grad_(), b = torch::randn({48, 8}).requires_grad_();
+  const auto map = [](const Tensors& in) {
+    LowRank expert{in[2], in[3], 2};
+    expert.dropout = DropoutKey{0.25, 77, {3, 0, 9, 1}};
+    return LinearMap{in[1], {}, {expert}};
+  };
+  expect_on_gpu([&](const Tensors& in) { return adapted_linears(in[0], {map(in)}); },
+                [&](const Tensors& in) { return Tensors{adapted_linear_reference(in[0], map(in))}; }, {x, w, a, b},
+                "adapted linear");
+}
+
+}  // namespace
+}  // namespace asr
