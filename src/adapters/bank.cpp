@@ -52,7 +52,7 @@ SlotAtSite made(const Linear& linear, const SiteLayout& site, at::Generator& gen
   SlotAtSite out;
   const auto options = adapter_options(linear);
   if (site.full) {
-    out.full_weight = linear.weight.detach().to(options).clone().requires_grad_();
+    out.full_weight = base_weight(linear).detach().to(options).clone().requires_grad_();
     return out;
   }
   for (int64_t e = 0; e < site.experts; ++e) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "backbones/base_precision.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -104,6 +105,7 @@ class BackboneStep {
       model_ = load_backbone(a.backbone);
       model_->to(device_);
     }
+    keep_weights_in(*model_, weight_format_named(a.base_precision));
     BackboneOptions options;
     options.recompute = a.checkpointing;
     model_->configure(options);

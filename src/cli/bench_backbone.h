@@ -11,7 +11,7 @@ namespace asr {
 struct BackboneBench {
   std::string backbone;  // a name of assets/model-shapes.json, or a model folder
   bool random = false;
-  std::string device = "cuda";
+  std::string device = "cuda", base_precision = "plain";
   int64_t batch = 16, text_tokens = 64;
   int64_t layers = 0;  // of every tower; 0: as the model has
   int64_t rank = 16;

@@ -241,6 +241,9 @@ void add_bench_step(CLI::App& bench, Common& common) {
   step->add_option("--device", large.device, "with --backbone: cuda or cpu")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));
+  step->add_option("--base-precision", large.base_precision, "with --backbone: of the frozen weights: plain, fp8, nf4")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"plain", "fp8", "nf4"}));
   step->add_flag("--checkpointing", large.checkpointing, "with --backbone: layers run again in the backward pass");
   step->add_flag("--deterministic", large.deterministic, "with --backbone: as full_determinism=yes");
   step->add_flag("--profile", large.profile, "with --backbone: where a GPU's time goes, by kind of kernel");

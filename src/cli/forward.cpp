@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "backbones/adapter_file.h"
+#include "backbones/base_precision.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -16,7 +17,8 @@ namespace asr {
 namespace {
 
 struct ForwardArguments {
-  std::string model, adapter, input, output, attention = "selected", device = "cpu", precision = "auto";
+  std::string model, adapter, input, output, attention = "selected", device = "cpu", base_precision = "plain",
+                                             precision = "auto";
   bool grad = false;
   int64_t generate = 0;
 };
@@ -74,6 +76,7 @@ void run(const ForwardArguments& arguments, const Common& common) {
   auto model = load_pretrained(arguments.model);
   const auto device = device_named(arguments.device);
   model->to(device);
+  keep_weights_in(*model, weight_format_named(arguments.base_precision));
   // Small models are computed in double: what differs from another implementation is then not our rounding.
   const bool small = device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20);
   if (arguments.precision == "float32") model->compute_in(at::kFloat);
@@ -168,6 +171,9 @@ void add_forward_command(CLI::App& app, Common& common) {
   command->add_flag("--grad", a->grad, "the gradient of the loss by the adapter");
   command->add_option("--generate", a->generate, "continue every sample by so many greedy tokens")
       ->check(CLI::Range(0, 1000000));
+  command->add_option("--base-precision", a->base_precision, "frozen weights as stored, in float8 or in four bits")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"plain", "fp8", "nf4"}));
   command->add_option("--device", a->device, "cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));

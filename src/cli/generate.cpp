@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "backbones/adapter_file.h"
+#include "backbones/base_precision.h"
 #include "backbones/pretrained.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -16,7 +17,7 @@ namespace asr {
 namespace {
 
 struct GenerateArguments {
-  std::string model, adapter, prompt, prompt_ids, device = "cpu";
+  std::string model, adapter, prompt, prompt_ids, device = "cpu", base_precision = "plain";
   std::vector<std::string> images;
   bool raw = false;
   int64_t tokens = 64;
@@ -60,6 +61,7 @@ void run(const GenerateArguments& a, const Common& common) {
   const auto model = load_pretrained(a.model);
   const auto device = device_named(a.device);
   model->to(device);
+  keep_weights_in(*model, weight_format_named(a.base_precision));
   // An adapter with gates is answered with as its run's evaluation did.
   std::unique_ptr<SlotAdapter> slots;
   if (!a.adapter.empty() && holds_slots(a.adapter))
@@ -112,6 +114,9 @@ void add_generate_command(CLI::App& app, Common& common) {
   command->add_option("--max-new-tokens", a->tokens, "stop after so many tokens")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  command->add_option("--base-precision", a->base_precision, "frozen weights as stored, in float8 or in four bits")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"plain", "fp8", "nf4"}));
   command->add_option("--device", a->device, "cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));

@@ -54,6 +54,7 @@ void sum_in_order(const Probe& probe, const std::string& label, int64_t block, T
 
 // The weight that a linear map uses in a pass, in its place.
 torch::Tensor& used_weight(Linear& linear, const Pass& pass) {
+  check(!linear.few_bits.defined(), "gradients of whole weights need them in full: set base_precision=auto");
   for (size_t k = 0; k < linear.slots.size(); ++k)
     if ((pass.slots >> k & 1) && linear.slots[k].full_weight.defined()) return linear.slots[k].full_weight;
   return pass.slots != 0 && linear.merged.defined() ? linear.merged : linear.weight;

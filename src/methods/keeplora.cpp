@@ -40,7 +40,7 @@ class KeepLora final : public Method {
     const auto slot = stage_slot(stage.stage);
     const auto sites = sites_of_slot(stage, slot);
     if (stage.stage == 1)
-      for (const auto& site : sites) basis_[site.name] = leading_inputs(site.linear->weight, weight_energy_);
+      for (const auto& site : sites) basis_[site.name] = leading_inputs(base_weight(*site.linear), weight_energy_);
     const auto gradients = stage_gradients(stage, sites);
     at::NoGradGuard no_grad;
     for (size_t i = 0; i < sites.size(); ++i) {

@@ -209,7 +209,7 @@ bool reads_sequence(const Linear& linear, const Pass& pass) {
 }
 
 torch::Tensor experts_reference(const Linear& linear, const torch::Tensor& x, const Pass& pass) {
-  auto y = torch::zeros_like(at::linear(x, linear.weight));
+  auto y = torch::zeros_like(at::linear(x, base_weight(linear)));
   torch::Tensor fused_a, fused_b;
   double fused_scale = 1;
   for (size_t k = 0; k < linear.slots.size(); ++k) {

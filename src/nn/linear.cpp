@@ -27,10 +27,11 @@ bool Linear::has_experts(uint64_t chosen) const {
 namespace {
 
 // The weight that counts in a pass; its experts come on top.
-const torch::Tensor& weight_in(const Linear& linear, const Pass& pass) {
+Weight weight_in(const Linear& linear, const Pass& pass) {
   for (size_t k = 0; k < linear.slots.size(); ++k)
     if ((pass.slots >> k & 1) && linear.slots[k].full_weight.defined()) return linear.slots[k].full_weight;
-  return pass.slots != 0 && linear.merged.defined() ? linear.merged : linear.weight;
+  if (pass.slots != 0 && linear.merged.defined()) return linear.merged;
+  return linear.few_bits.defined() ? linear.few_bits : Weight(linear.weight);
 }
 
 // Where memory is scarce, masks are made again in the backward pass; elsewhere what was read is kept, which is faster.
@@ -90,10 +91,24 @@ NamedParameters add_experts(const std::vector<AdapterSite>& sites, int64_t rank,
   return out;
 }
 
+void keep_in(Linear& linear, WeightFormat format) {
+  at::NoGradGuard no_grad;
+  if (format == WeightFormat::plain) return;
+  linear.few_bits = in_format(linear.weight.detach(), format);
+  if (format != WeightFormat::nf4) return;
+  const auto nothing = at::full({1, 1}, std::nan(""), linear.weight.options().requires_grad(false));
+  linear.weight = nothing.expand(linear.weight.sizes());
+}
+
+torch::Tensor base_weight(const Linear& linear) {
+  const bool here = linear.few_bits.format != WeightFormat::nf4;
+  return here ? linear.weight : values_of(linear.few_bits, linear.weight.scalar_type());
+}
+
 torch::Tensor merged_weight(const Linear& linear, uint64_t chosen, double sign) {
   at::NoGradGuard no_grad;
   const auto type = linear.weight.scalar_type();
-  auto sum = linear.weight.to(at::promote_types(type, at::kFloat));
+  auto sum = base_weight(linear).to(at::promote_types(type, at::kFloat));
   for (size_t k = 0; k < linear.slots.size(); ++k) {
     if (!(chosen >> k & 1)) continue;
     for (const auto& expert : linear.slots[k].experts) sum = sum + expert.b.mm(expert.a) * (sign * expert.scale);

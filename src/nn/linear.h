@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/keyed_dropout.h"
+#include "ops/weight.h"
 
 namespace asr {
 
@@ -97,12 +98,18 @@ struct Pass {
 
 struct Linear {
   torch::Tensor weight, bias;          // [out, in], [out] or undefined
+  Weight few_bits = {};                // the weight in another format, which then counts; see keep_in()
   std::vector<SlotAtSite> slots = {};  // by the bank's numbers
   torch::Tensor merged = {};  // the weight with merged slots added, or undefined; the base pass does not read it
 
   torch::Tensor operator()(const torch::Tensor& x, const Pass& pass) const;
   bool has_experts(uint64_t chosen) const;  // any of these slots' here; each such call draws dropout once
 };
+
+// Puts a frozen weight into a format. fp8 keeps the numbers too, for merging; nf4 does not: `weight` then only says
+// shape and type, and holds no number (NaN).
+void keep_in(Linear& linear, WeightFormat format);
+torch::Tensor base_weight(const Linear& linear);  // the numbers, whatever the format
 
 // Several maps of the same x, as one node of the graph.
 std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass);

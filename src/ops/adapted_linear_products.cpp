@@ -80,10 +80,11 @@ LinearResult linears_forward(const LinearOperands& o) {
   split_rows(o.x, o.rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
     const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
     size_t e = 0;
+    RowFactor x{cut(o.x)};
     for (size_t m = 0; m < o.maps.size(); ++m) {
       const auto& map = o.maps[m];
       auto y = cut(out.y[m]);
-      multiply_by(y, cut(o.x), map.weight, map.bias);
+      multiply_by(y, x, map.weight, map.bias);
       for (const auto& expert : map.low_rank) {
         auto middle = cut(out.middle[e]);
         at::mm_out(middle, cut(inputs[e++]), expert.a.t());
@@ -142,15 +143,14 @@ void pull_inputs(const LinearOperands& o, const std::vector<torch::Tensor>& forw
 
 // The same for experts behind a dropout: masks count in all rows at once.
 void pull_through_masks(const LinearOperands& o, LinearGrads& out) {
+  std::vector<MaskedLowRank> pulls;
   size_t e = 0;
   for (const auto& map : o.maps)
     for (const auto& expert : map.low_rank) {
       const auto& middle = out.experts[e++].middle;
-      if (!expert.dropout || !middle.defined()) continue;
-      const auto pulled = torch::empty({o.rows, o.width}, o.kind);
-      multiply(pulled, middle, expert.a, expert.scale, false);
-      add_dropped(out.x, pulled, *expert.dropout);
+      if (expert.dropout && middle.defined()) pulls.push_back({middle, expert.a, expert.scale, *expert.dropout});
     }
+  add_masked_low_rank(out.x, pulls);
 }
 
 // Sums over all rows of half and bfloat16 numbers lose little where the result keeps more bits; only a GPU's library

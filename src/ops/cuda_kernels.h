@@ -70,4 +70,30 @@ struct Dropout {
 };
 void keyed_dropout(const Dropout& of, Stream stream);
 
+int compute_capability();  // of the current device, such as 90; 0 where there is none
+
+// Rows of 16-bit numbers to float8 e4m3, divided by a scale each.
+void fp8_rows(const Rows& rows, const void* x, void* out, float* scale, Stream stream);
+// count numbers from half as many bytes; 64 neighbours share a scale.
+void unpack_nf4(Number number, int64_t count, const uint8_t* data, const float* scale, void* out, Stream stream);
+
+// Low-rank pulls through dropout masks: dx[row, j] += sum over experts of scale * mask(row, j) * sum_r middle[row, r]
+// a[r, j].
+struct MaskedPull {
+  const void *middle, *a;  // [rows, rank], [rank, width]
+  int rank;
+  float scale;
+  uint64_t key;
+  uint32_t threshold;  // of 256
+};
+constexpr int kMostPulls = 2;
+struct MaskedPulls {
+  MaskedPull of[kMostPulls];
+  int count;
+  const int64_t* positions;  // as in Dropout
+  int64_t samples;
+  void* dx;
+};
+void add_masked_pulls(const Rows& rows, const MaskedPulls& of, Stream stream);
+
 }  // namespace asr::cuda

@@ -71,6 +71,18 @@ void gated_silu_backward(Number, int64_t, const GateBackward&, Stream) {
 void keyed_dropout(const Dropout&, Stream) {
   absent();
 }
+int compute_capability() {
+  return 0;
+}
+void fp8_rows(const Rows&, const void*, void*, float*, Stream) {
+  absent();
+}
+void unpack_nf4(Number, int64_t, const uint8_t*, const float*, void*, Stream) {
+  absent();
+}
+void add_masked_pulls(const Rows&, const MaskedPulls&, Stream) {
+  absent();
+}
 void spectrum_forward(const SpectrumTables&, const SpectrumShape&, const SpectrumForward&, Stream) {
   absent();
 }

@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/types.h>
 
+#include <optional>
+
 #include "ops/weight.h"
 
 namespace asr {
@@ -14,29 +16,36 @@ namespace asr {
 // lives as long as a call; a backward pass asks again.
 Weight for_products(const Weight& weight, at::ScalarType type);
 
+// Rows that several weights multiply; what a format makes of them is made once.
+struct RowFactor {
+  torch::Tensor rows;
+  std::optional<Fp8Rows> fp8 = std::nullopt;
+};
+
 // y = x W^T (+ bias): x [rows, in], y [rows, out], bias [out] or undefined.
-void multiply_by(const torch::Tensor& y, const torch::Tensor& x, const Weight& weight, const torch::Tensor& bias);
+void multiply_by(const torch::Tensor& y, RowFactor& x, const Weight& weight, const torch::Tensor& bias);
 
 // dx (+)= dy W: dy [rows, out], dx [rows, in].
 void multiply_by_transposed(const torch::Tensor& dx, const torch::Tensor& dy, const Weight& weight, bool accumulate);
 
 // A weight that waits for the backward pass. The numbers of a plain one are watched for changes; other formats are
-// frozen.
+// frozen, so they are held as they are.
 class SavedWeight {
  public:
-  explicit SavedWeight(const Weight& weight) : numbers_(weight.data, false), scale_(weight.scale, false) {
-    format_ = weight.format;
+  explicit SavedWeight(const Weight& weight) : weight_(weight) {
+    if (weight.format != WeightFormat::plain) return;
+    numbers_ = torch::autograd::SavedVariable(weight.data, false);
+    weight_.data.reset();
   }
   Weight unpack() const {
-    Weight out = numbers_.unpack();
-    out.scale = scale_.unpack();
-    out.format = format_;
+    auto out = weight_;
+    if (out.format == WeightFormat::plain) out.data = numbers_.unpack();
     return out;
   }
 
  private:
-  torch::autograd::SavedVariable numbers_, scale_;
-  WeightFormat format_;
+  torch::autograd::SavedVariable numbers_;
+  Weight weight_;
 };
 
 }  // namespace asr

@@ -132,6 +132,10 @@ MemoryEstimate memory_of(const Subject& subject) {
   const double adapter = trained_numbers(s, run);
   MemoryEstimate out;
   out.weights = s.weight_bytes;
+  // float8 keeps two copies beside the numbers; four bits and a scale for 64 of them stand for the numbers.
+  if (run.base_precision == WeightFormat::fp8) out.weights += 2 * s.decoder_weights();
+  if (run.base_precision == WeightFormat::nf4)
+    out.weights -= s.decoder_weights() * (number_of(s.weight_size) - 0.5 - 4.0 / 64);
   // A stored half-precision weight is widened for each product on the CPU: the largest pair, and the head.
   if (!machine.gpu && s.weight_size < 4)
     out.overhead += 4 * std::max(2 * number_of(s.width * s.mlp), number_of(s.width * s.vocabulary));

@@ -61,6 +61,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("geometry.batch", geometry_batch,
     "similarities among the samples of a forward pass, or of a whole step: all its passes, each run forward twice");
   v("gradient_checkpointing", recompute, "layers run again in the backward pass instead of keeping their insides");
+  v("base_precision", base_precision,
+    "frozen weights of the language model as stored (plain), in float8 for speed, where the GPU has it (fp8), or in "
+    "four bits for memory (nf4)");
   v("recipe", recipe,
     "prompt and image size: each model family's own, or the paper's (256 text tokens, 512 pixels, flips and crops)");
   v("dataloader_num_workers", workers, 0, 256, "batches read ahead, where pictures come from files; 0: none");

@@ -92,6 +92,7 @@ struct RunOptions {
   QueryRows query_rows = QueryRows::query;
   Recipe recipe = Recipe::native;
   Switch recompute = Switch::no;
+  WeightFormat base_precision = WeightFormat::plain;
   int64_t workers = 2;
   std::string parser, taxonomy;
   LexiconChoice lexicon = LexiconChoice::automatic;

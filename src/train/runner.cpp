@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "backbones/base_precision.h"
 #include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/checksums.h"
@@ -206,6 +207,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   auto model = load_backbone(path);
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
   model->to(device);
+  keep_weights_in(*model, config.run.base_precision);
   model->configure(config.run.backbone_options());
   const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
   if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));

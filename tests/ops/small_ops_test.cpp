@@ -80,6 +80,25 @@ TEST(KeyedDropout, EveryDeviceDrawsTheSameMask) {
   }
 }
 
+TEST(KeyedDropout, LowRankPullsAreDroppedProducts) {
+  torch::manual_seed(22);
+  for (const int64_t rank : {3, 8, 16}) {
+    const auto some = [](std::vector<int64_t> shape) { return torch::randn(shape); };
+    const auto a = some({rank, 64}), b = some({rank, 64}), left = some({12, rank}), right = some({12, rank});
+    const DropoutKey first{0.25, 3, {2, 0, 5}}, second{0.5, 4, {2, 0, 5}};
+    auto expected = torch::ones({12, 64});
+    expected += keyed_dropout_cpu(left.mm(a) * 0.5, first) + keyed_dropout_cpu(right.mm(b) * 2, second);
+    for (const auto& device : devices())
+      for (const auto type : {at::kFloat, at::kBFloat16}) {
+        if (device.is_cpu() && type != at::kFloat) continue;
+        const auto there = [&](const torch::Tensor& x) { return x.to(device).to(type); };
+        const auto sum = there(torch::ones({12, 64}));
+        add_masked_low_rank(sum, {{there(left), there(a), 0.5, first}, {there(right), there(b), 2, second}});
+        expect_close(sum.cpu().to(at::kFloat), expected, type == at::kFloat ? 1e-5 : 2e-2, cat("rank ", rank));
+      }
+  }
+}
+
 TEST(LeadingPositions, AgreesWithThePlainForm) {
   const auto mask = torch::tensor({{1, 0, 1, 1}, {0, 1, 0, 0}}).to(at::kBool);
   EXPECT_TRUE(leading_positions(mask, 3).equal(torch::tensor({{0, -1, 2}, {-1, 1, -1}})));

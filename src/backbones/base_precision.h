@@ -1,0 +1,13 @@
+// How the frozen weights of a language model are kept: as stored, in float8 for speed, in four bits for memory.
+#pragma once
+
+#include "backbones/backbone.h"
+#include "ops/weight.h"
+
+namespace asr {
+
+// Once a model is on its device, before adapters come. Linears of the language model whose sizes the format does not
+// take stay plain; returns how many it took. fp8 where there is none is an error.
+int64_t keep_weights_in(Backbone& model, WeightFormat format);
+
+}  // namespace asr

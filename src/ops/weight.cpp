@@ -1,0 +1,143 @@
+#include "ops/weight.h"
+
+#include "base/error.h"
+#include "ops/dispatch.h"
+#include "tensor/torch_version.h"
+
+namespace asr {
+namespace {
+
+constexpr int64_t kStretch = 64;  // numbers that share a scale
+constexpr Types kUpTo16 = {at::kHalf, at::kBFloat16};
+
+// Quantiles of the normal distribution, as QLoRA defines them.
+constexpr float kNf4[16] = {-1.0f,
+                            -0.6961928009986877f,
+                            -0.5250730514526367f,
+                            -0.39491748809814453f,
+                            -0.28444138169288635f,
+                            -0.18477343022823334f,
+                            -0.09105003625154495f,
+                            0.0f,
+                            0.07958029955625534f,
+                            0.16093020141124725f,
+                            0.24611230194568634f,
+                            0.33791524171829224f,
+                            0.44070982933044434f,
+                            0.5626170039176941f,
+                            0.7229568362236023f,
+                            1.0f};
+
+torch::Tensor nf4_values(const at::TensorOptions& kind) {
+  return torch::tensor(std::vector<float>(std::begin(kNf4), std::end(kNf4)), at::kFloat).to(kind);
+}
+
+}  // namespace
+
+WeightFormat weight_format_named(const std::string& name) {
+  for (const auto format : {WeightFormat::plain, WeightFormat::fp8, WeightFormat::nf4})
+    if (name == enum_name(format)) return format;
+  fail("weight format '", name, "' is unknown; use plain, fp8 or nf4");
+}
+
+Weight packed_nf4(const torch::Tensor& numbers) {
+  check(numbers.dim() == 2 && numbers.size(1) % kStretch == 0, "nf4 takes matrices whose rows are whole stretches of ",
+        kStretch, " numbers; this one has rows of ", numbers.size(-1));
+  at::NoGradGuard no_grad;
+  const auto wide = numbers.to(at::kFloat);
+  const auto stretches = wide.view({numbers.size(0), -1, kStretch});
+  Weight out;
+  out.format = WeightFormat::nf4;
+  out.scale = stretches.abs().amax(-1);  // [out, in / 64]
+  const auto values = nf4_values(wide.options());
+  const auto borders = (values.slice(0, 1) + values.slice(0, 0, 15)) / 2;
+  const auto scaled = stretches / out.scale.clamp_min(1e-30).unsqueeze(-1);
+  const auto index = at::bucketize(scaled.contiguous(), borders).to(at::kByte).view({numbers.size(0), -1, 2});
+  out.data = index.select(2, 0) * 16 + index.select(2, 1);
+  return out;
+}
+
+torch::Tensor unpacked_nf4_reference(const Weight& weight, at::ScalarType type) {
+  at::NoGradGuard no_grad;
+  const auto high = at::floor_divide(weight.data, 16), low = weight.data.remainder(16);
+  const auto index = at::stack({high, low}, -1).to(at::kLong);  // [out, in / 2, 2]
+  const auto values = nf4_values(weight.scale.options()).index_select(0, index.flatten());
+  return (values.view({weight.rows(), -1, kStretch}) * weight.scale.unsqueeze(-1))
+      .view({weight.rows(), weight.columns()})
+      .to(type);
+}
+
+torch::Tensor unpacked_nf4(const Weight& weight, at::ScalarType type) {
+  constexpr Kernels kernels{{}, {}, kUpToSingle};
+  const bool kernel = path_for(kernels, weight.data.device(), type) == Path::cuda;
+  return kernel ? unpacked_nf4_cuda(weight, type) : unpacked_nf4_reference(weight, type);
+}
+
+#if ASR_FLOAT8
+
+bool has_fp8(at::Device device) {
+  return device.is_cuda() && has_cuda_kernels() && cuda::compute_capability() >= 89;
+}
+
+Fp8Rows fp8_rows_reference(const torch::Tensor& x) {
+  at::NoGradGuard no_grad;
+  const auto wide = x.to(at::kFloat);
+  const auto scale = (wide.abs().amax(-1, /*keepdim=*/true) / 448).clamp_min(1e-12);
+  return {(wide / scale).clamp(-448, 448).to(at::kFloat8_e4m3fn), scale};
+}
+
+Fp8Rows fp8_rows(const torch::Tensor& x) {
+  constexpr Kernels kernels{{}, {}, kUpTo16};
+  const bool kernel = path_for(kernels, x) == Path::cuda && in_vectors(x, x.size(-1)) && x.size(-1) <= 24576;
+  return kernel ? fp8_rows_cuda(x) : fp8_rows_reference(x);
+}
+
+Weight in_fp8(const torch::Tensor& numbers) {
+  const auto rows = fp8_rows(numbers.contiguous()), turned = fp8_rows(numbers.t().contiguous());
+  Weight out;
+  out.format = WeightFormat::fp8;
+  out.data = rows.data;
+  out.scale = rows.scale;
+  out.turned = turned.data;
+  out.turned_scale = turned.scale;
+  return out;
+}
+
+#else
+
+bool has_fp8(at::Device) {
+  return false;
+}
+
+Weight in_fp8(const torch::Tensor&) {
+  fail("this libtorch has no float8; use base_precision=auto or nf4");
+}
+
+#endif
+
+Weight in_format(const torch::Tensor& numbers, WeightFormat format) {
+  switch (format) {
+    case WeightFormat::plain:
+      return numbers;
+    case WeightFormat::fp8:
+      return in_fp8(numbers);
+    case WeightFormat::nf4:
+      return packed_nf4(numbers);
+  }
+  fail("weight format ", static_cast<int>(format), " is unknown; use plain, fp8 or nf4");
+}
+
+torch::Tensor values_of(const Weight& weight, at::ScalarType type) {
+  switch (weight.format) {
+    case WeightFormat::plain:
+      check(!weight.scale.defined(), "a plain weight has no scale; divide it out or name the format");
+      return weight.data.to(type);
+    case WeightFormat::fp8:
+      return (weight.data.to(at::kFloat) * weight.scale).to(type);
+    case WeightFormat::nf4:
+      return unpacked_nf4(weight, type);
+  }
+  fail("weight format ", static_cast<int>(weight.format), " is unknown to the products; use plain");
+}
+
+}  // namespace asr

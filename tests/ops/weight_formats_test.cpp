@@ -1,0 +1,73 @@
+// Weights in fewer bits: how far they are from what they were made of, and products of them against products of what
+// they hold.
+#include "ops/adapted_linear.h"
+#include "ops/cuda_tensors.h"
+#include "ops/weight.h"
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+namespace asr {
+namespace {
+
+TEST(WeightFormats, Nf4KeepsSixteenValuesAStretch) {
+  torch::manual_seed(5);
+  const auto w = torch::randn({6, 128});
+  const auto packed = packed_nf4(w);
+  EXPECT_EQ(packed.rows(), 6);
+  EXPECT_EQ(packed.columns(), 128);
+  EXPECT_EQ(packed.data.nbytes(), static_cast<size_t>(6 * 64));
+  const auto back = values_of(packed, at::kFloat);
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t stretch = 0; stretch < 2; ++stretch) {
+      const auto from = w[row].narrow(0, stretch * 64, 64), to = back[row].narrow(0, stretch * 64, 64);
+      // The largest entry is kept to its sign, and nothing moves by more than half of the widest gap, 0.152 of it.
+      const double most = from.abs().max().item<double>();
+      EXPECT_NEAR(to.abs().max().item<double>(), most, 1e-6);
+      EXPECT_LE((from - to).abs().max().item<double>(), 0.1525 * most);
+    }
+  EXPECT_LT((back - w).norm().item<double>() / w.norm().item<double>(), 0.11);
+  EXPECT_TRUE(values_of(packed_nf4(back), at::kFloat).allclose(back, 1e-6, 1e-7));  // again: nothing changes
+  EXPECT_TRUE(values_of(packed_nf4(torch::zeros({1, 64})), at::kFloat).equal(torch::zeros({1, 64})));
+  EXPECT_CONTAINS(error_of([&] { packed_nf4(torch::randn({2, 100})); }), "whole stretches of 64");
+}
+
+TEST(WeightFormats, ProductsOfNf4AreThoseOfItsNumbers) {
+  torch::manual_seed(6);
+  for (const auto& device : devices()) {
+    const auto packed = packed_nf4((torch::randn({24, 64}) * 0.1).to(device));
+    const auto x = torch::randn({5, 64}).to(device).requires_grad_();
+    const auto y = adapted_linears(x, {{packed, {}, {}}})[0];
+    const auto plain = unpacked_nf4_reference(packed, at::kFloat);
+    expect_close(y, at::linear(x, plain), 1e-5, "y");
+    expect_close(gradients(y.square().sum(), {x})[0], gradients(at::linear(x, plain).square().sum(), {x})[0], 1e-5,
+                 "dx");
+    expect_close(unpacked_nf4(packed, at::kBFloat16), plain.to(at::kBFloat16), 1e-6, "bfloat16");
+  }
+}
+
+TEST(WeightFormats, Fp8IsOneLineWhereThereIsNone) {
+  if (has_fp8(at::kCUDA)) GTEST_SKIP() << "this GPU has float8";
+  EXPECT_FALSE(has_fp8(at::kCPU));
+}
+
+TEST(WeightFormats, ProductsOfFp8StayNear) {
+  if (!has_cuda_kernels() || !runtime_info().cuda || !has_fp8(at::kCUDA)) GTEST_SKIP() << "no float8 here";
+  torch::manual_seed(7);
+  const auto w = (torch::randn({96, 64}) * 0.1).to(at::kBFloat16).to(at::kCUDA);
+  const auto weight = in_format(w, WeightFormat::fp8);
+  // A float8 has three bits behind the point: half a unit is 1/16 of a number, less in sums.
+  expect_close(values_of(weight, at::kFloat), w.to(at::kFloat), 1.0 / 16, "the weight");
+  const auto x = torch::randn({32, 64}).to(at::kBFloat16).to(at::kCUDA).requires_grad_();
+  const auto y = adapted_linears(x, {{weight, {}, {}}, {w, {}, {}}});
+  const auto factor = torch::randn({32, 96}).to(at::kBFloat16).to(at::kCUDA);
+  const auto few = gradients((y[0] * factor).sum(), {x})[0];
+  const auto full = gradients((adapted_linears(x, {{w, {}, {}}})[0] * factor).sum(), {x})[0];
+  const auto distance = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
+  };
+  EXPECT_LT(distance(y[0], y[1]), 0.06);
+  EXPECT_LT(distance(few, full), 0.06);
+}
+
+}  // namespace
+}  // namespace asr
