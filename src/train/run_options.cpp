@@ -86,8 +86,8 @@ void RunOptions::visit(OptionVisitor& v) {
   v("skills.lexicon", lexicon,
     "parts of speech for functional tokens: WordNet where installed, WordNet, or lists alone");
   v("data.cache", data_cache,
-    "folder where drawn pictures, and on a CPU vision features of built-in models, are kept for later runs of the same "
-    "samples, which read them instead; any number of runs may share it; empty: none");
+    "folder where drawn pictures, on a CPU vision features of built-in models, and hashes of model files are kept for "
+    "later runs of the same samples or models, which read them instead; any number of runs may share it; empty: none");
   v("full_determinism", same_bits,
     "on a GPU, sums in a fixed order: the same seed gives the same bits, also after --resume; no: faster");
   v("save_steps", save_steps, 0, 1000000000, "steps between checkpoints; 0: by time alone");

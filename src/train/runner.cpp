@@ -121,6 +121,15 @@ class FolderLock {
 
 // Everything that could speak against the runs is found before anything is written. Returns what lies in their folders.
 std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content,
+// Where hashes of large files are known from: a folder that runs share serves all their output folders.
+std::string hash_cache_of(const RunRequest& request) {
+  if (!request.hash_cache.empty()) return request.hash_cache;
+  const auto& run = request.config.run;
+  if (run.data_cache.empty()) return run.output_dir + "/hashes.json";
+  make_folders(run.data_cache);
+  return run.data_cache + "/hashes.json";
+}
+
                                    ContentHashes& hashes) {
   const auto& folder = request.config.run.output_dir;
   for (const auto& key : keys)
@@ -231,7 +240,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   std::vector<FoundRun> found(keys.size());
   std::optional<KeptSamples> kept;
   if (team.leads()) {
-    ContentHashes hashes(request.hash_cache.empty() ? config.run.output_dir + "/hashes.json" : request.hash_cache);
+    ContentHashes hashes(hash_cache_of(request));
     const auto content = run_content(config.run, config.options, *stream, path, hashes);
     found = begin_output(request, keys, content, hashes);
     hashes.save();

@@ -18,7 +18,8 @@ struct RunRequest {
   const Team* team = nullptr;
   int gpu = 0;
   bool announce = false;  // a header on stderr before the first run
-  // Where hashes of large files are kept, hashes.json of the output folder where empty; several outputs may share one.
+  // Where hashes of large files are kept; several outputs may share one. Empty: hashes.json of data.cache, or of the
+  // output folder.
   std::string hash_cache = {};
 };
 

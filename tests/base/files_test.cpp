@@ -2,7 +2,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <csignal>
+#include <iostream>
 #include <set>
 
 #include "base/atomic_file.h"
@@ -124,6 +126,31 @@ TEST(Sha256, PublishedVectors) {
   EXPECT_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, TheProcessorsInstructionsGiveTheSameHash) {
+  const auto own = sha256_blocks_of_processor();
+  if (!own) GTEST_SKIP() << "this processor has none for SHA-256";
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += static_cast<char>(i * i * 31 + i / 7);
+  for (size_t begin : {0, 1, 3})
+    for (size_t size = 0; size + begin <= text.size(); ++size) {
+      Sha256 plain(sha256_blocks_plain), fast(own);
+      plain.update(text.data() + begin, size);
+      fast.update(text.data() + begin, size);
+      ASSERT_EQ(fast.hex(), plain.hex()) << size << " bytes from " << begin;
+    }
+  const std::string much(1 << 25, 'a');
+  for (const auto blocks : {sha256_blocks_plain, own}) {
+    const auto start = std::chrono::steady_clock::now();
+    Sha256 hash(blocks);
+    hash.update(much);
+    EXPECT_EQ(hash.hex().size(), 64u);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    std::cout << (blocks == own ? "with" : "without")
+              << " the processor's instructions: " << static_cast<double>(much.size()) / 1e9 / taken.count()
+              << " GB a second\n";
+  }
 }
 
 TEST(Sha256, PiecesGiveTheSameHash) {
