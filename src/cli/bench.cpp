@@ -151,14 +151,16 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
 
 }  // namespace
 
-void add_bench_step(CLI::App& bench, Common& common);   // cli/bench_step.cpp
-void add_bench_model(CLI::App& bench, Common& common);  // cli/bench_model.cpp
+void add_bench_step(CLI::App& bench, Common& common);     // cli/bench_step.cpp
+void add_bench_model(CLI::App& bench, Common& common);    // cli/bench_model.cpp
+void add_bench_answers(CLI::App& bench, Common& common);  // cli/bench_answers.cpp
 
 void add_bench_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("bench", "speed measured on this machine");
   command->require_subcommand(1);
   add_bench_step(*command, common);
   add_bench_model(*command, common);
+  add_bench_answers(*command, common);
   struct Arguments {
     OptionFlags options;
     int calls = 20;

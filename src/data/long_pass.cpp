@@ -19,14 +19,15 @@ int stop_signal(const Team& team, StopPlace place) {
 void each_block(const LongPass& pass, const Team& team, const std::function<void(Part rows, Part next)>& body) {
   const int64_t blocks = (pass.samples + pass.block - 1) / pass.block, sharers = pass.shared ? team.size() : 1;
   const auto mine = pass.shared ? part_of(blocks, team) : Part{0, blocks};
-  const auto rows = [&](int64_t i) {
-    return i < mine.end ? Part{i * pass.block, std::min(pass.samples, (i + 1) * pass.block)} : Part{};
+  const auto rows = [&](int64_t i, int64_t count = 1) {
+    const int64_t end = std::min(i + count, mine.end);
+    return i < end ? Part{i * pass.block, std::min(pass.samples, end * pass.block)} : Part{};
   };
   std::optional<Progress> progress;
   if (team.leads()) progress.emplace(pass.label, pass.samples, Progress::Ends::unseen);
   // Every process looks as often as the one with most blocks, so that all stop together.
   for (int64_t i = mine.begin; i < mine.begin + (blocks + sharers - 1) / sharers; ++i) {
-    if (i < mine.end) body(rows(i), rows(i + 1));
+    if (i < mine.end) body(rows(i), rows(i + 1, pass.ahead));
     if (const int number = stop_signal(team))
       throw Stopped(cat("stopped in the pass \"", pass.label, "\"; go on with --resume"), number);
     if (progress) progress->advance(rows(i).size() * sharers);

@@ -14,9 +14,10 @@ struct LongPass {
   std::string label;  // what is done, for the progress line and the message of a stop: "answer color"
   int64_t samples = 0, block = 1;
   bool shared = true;  // the processes share the blocks out; otherwise each does all of them
+  int64_t ahead = 1;   // blocks that `body` is told of beforehand
 };
 
-// Calls `body` for this process's blocks in order, with the rows of the block and of the one after it (none at the
+// Calls `body` for this process's blocks in order, with the rows of the block and of those after it (none at the
 // end).
 void each_block(const LongPass& pass, const Team& team, const std::function<void(Part rows, Part next)>& body);
 

@@ -24,15 +24,14 @@ bool Linear::has_experts(uint64_t chosen) const {
   return false;
 }
 
-namespace {
-
-// The weight that counts in a pass; its experts come on top.
 Weight weight_in(const Linear& linear, const Pass& pass) {
   for (size_t k = 0; k < linear.slots.size(); ++k)
     if ((pass.slots >> k & 1) && linear.slots[k].full_weight.defined()) return linear.slots[k].full_weight;
   if (pass.slots != 0 && linear.merged.defined()) return linear.merged;
   return linear.few_bits.defined() ? linear.few_bits : Weight(linear.weight);
 }
+
+namespace {
 
 // Where memory is scarce, masks are made again in the backward pass; elsewhere what was read is kept, which is faster.
 void drop_inputs(LinearMap& map, const torch::Tensor& x, AdapterDropout& dropout) {
@@ -53,8 +52,9 @@ std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, cons
   std::vector<LinearMap> list;
   for (const auto* linear : maps) {
     if (pass.observer) pass.observer->see(*linear, x);
-    LinearMap map{weight_in(*linear, pass), linear->bias, {}};
-    if (linear->has_experts(pass.slots)) {
+    const bool merged = pass.merged && pass.merged->count(linear) > 0;
+    LinearMap map{merged ? Weight(pass.merged->at(linear)) : weight_in(*linear, pass), linear->bias, {}};
+    if (!merged && linear->has_experts(pass.slots)) {
       map.low_rank = active_experts(*linear, x, pass);
       if (pass.dropout && pass.dropout->probability > 0) drop_inputs(map, x, *pass.dropout);
     }

@@ -74,6 +74,9 @@ struct AdapterDropout {
 
 struct Linear;
 
+// Weights with experts added, by linear map, for passes that weigh these alike in all rows (nn/merged_weights.h).
+using MergedWeights = std::map<const Linear*, torch::Tensor>;
+
 // Sees what linear maps read, for statistics of their inputs.
 class InputObserver {
  public:
@@ -90,7 +93,9 @@ struct Pass {
   AdapterDropout* dropout = nullptr;    // null outside training
   const GivenWeights* given = nullptr;  // for gates that are given their weights
   GateLatch* latch = nullptr;           // for gates that read the sequence, while answers are generated
-  bool answering = false;               // which of a slot's two gates counts
+  // What stands for weight and experts of the maps in it; made for these slots and weights. Null: none.
+  const MergedWeights* merged = nullptr;
+  bool answering = false;  // which of a slot's two gates counts
   InputObserver* observer = nullptr;
   torch::Tensor sequence_mask = {};  // [B, T] of real tokens, set by a decoder for gates that read the sequence
   torch::Tensor row_samples = {};    // [rows of x]: the sample of each, where rows are no samples (patches, tiles)
@@ -110,6 +115,8 @@ struct Linear {
 // shape and type, and holds no number (NaN).
 void keep_in(Linear& linear, WeightFormat format);
 torch::Tensor base_weight(const Linear& linear);  // the numbers, whatever the format
+// The weight that counts in a pass; its experts come on top.
+Weight weight_in(const Linear& linear, const Pass& pass);
 
 // Several maps of the same x, as one node of the graph.
 std::vector<torch::Tensor> together(const std::vector<const Linear*>& maps, const torch::Tensor& x, const Pass& pass);

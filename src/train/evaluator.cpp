@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
 #include "io/analysis_file.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"
@@ -17,36 +16,12 @@
 #include "tensor/tensor_io.h"
 
 namespace asr {
-namespace {
-
-// What was made in `order`, in the order of the rows.
-std::vector<std::string> in_row_order(std::vector<std::string> made, const std::vector<int64_t>& order) {
-  if (made.size() != order.size()) return made;  // nobody chose a slot
-  std::vector<std::string> out(made.size());
-  for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = std::move(made[i]);
-  return out;
-}
-
-}  // namespace
-
 TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::string& metric, int64_t batch,
                         const Team& team) {
+  auto answers = answer_rows(who, set, batch, team);
   TaskScore out;
-  const auto order = set.answering_order();
-  const auto rows_of = [&](Part part) {
-    return std::vector<int64_t>(order.begin() + part.begin, order.begin() + part.end);
-  };
-  each_block({cat("answer ", set.name), set.size(), batch}, team, [&](Part rows, Part next) {
-    auto block = set.rows(rows_of(rows));
-    if (next.size() > 0) set.prefetch(rows_of(next));
-    block.input.same_picture = same_pictures(block);
-    const auto routed = who.pass(block);
-    for (auto& text : who.task.answers(who.model, routed.seen(block).input, routed.pass(), set.answer_tokens))
-      out.texts.push_back(std::move(text));
-    for (const auto& choice : routed.choices) out.slots.push_back(choice.slot.empty() ? "base" : choice.slot);
-  });
-  out.texts = in_row_order(team.gather_texts(out.texts), order);
-  out.slots = in_row_order(team.gather_texts(out.slots), order);
+  out.texts = std::move(answers.texts);
+  out.slots = std::move(answers.slots);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.infos()[i].id, out.texts[i], set.infos()[i].references, set.infos()[i].type});

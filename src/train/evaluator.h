@@ -8,6 +8,7 @@
 #include "data/measure.h"
 #include "data/sample_set.h"
 #include "data/task.h"
+#include "train/answering.h"
 
 namespace asr {
 
@@ -20,11 +21,6 @@ struct TaskScore {
 };
 
 // Blocks of `batch` samples are shared out over the processes; all of them get the whole result.
-struct Answerer {
-  const Backbone& model;
-  const Task& task;
-  PassFor pass;  // how each batch is answered
-};
 TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::string& metric, int64_t batch,
                         const Team& team);
 

@@ -152,8 +152,12 @@ void Recorder::evaluate() {
 
 TaskScore Recorder::score(const SampleSet& set, size_t task) const {
   const auto& metric = parts_.data.stream().tasks()[task].metric;
-  auto out = evaluate_task({parts_.model, *parts_.task, parts_.answering()}, set, metric, parts_.config.run.eval_batch,
-                           parts_.team);
+  const auto merge = parts_.config.run.answer_merge;
+  const bool merged = merge == AnswerMerge::yes || (merge == AnswerMerge::automatic && parts_.model.device().is_cuda());
+  Answerer who{parts_.model, *parts_.task, parts_.answering()};
+  if (merged) who.merged_sites = parts_.bank.sites();
+  who.workers = parts_.config.run.workers;
+  auto out = evaluate_task(who, set, metric, parts_.config.run.eval_batch, parts_.team);
   if (!parts_.team.leads()) return out;  // who writes it down
   const double outside = outside_share(out.texts, out.per_sample, parts_.data.answers(task));
   if (std::isfinite(outside)) out.outside = outside;

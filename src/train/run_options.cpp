@@ -78,6 +78,9 @@ void RunOptions::visit(OptionVisitor& v) {
   v("analysis.overlays", overlays, 0, 64, "attention maps a stage kept as pictures");
   v("eval_split", eval_split, "which split is scored; tune is for choosing settings and never reported");
   v("per_device_eval_batch_size", eval_batch, 1, 1000000, "samples generated together");
+  v("answers.merge", answer_merge,
+    "while answering, adapters without a gate are added to a copy of the weights they change: a few roundings fewer or "
+    "more; auto: on a GPU; no: never");
   v("skills.parser", parser,
     "the skill parser: a file, or the name of one that ships; empty: parser-world for the built-in world, else "
     "parser-small");

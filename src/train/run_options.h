@@ -22,6 +22,7 @@ enum class EvalSplit { val, test, tune };
 enum class GeometryBatch { micro, global };
 enum class LoraSites { usual, all };
 enum class ProjectorTraining { adapter, full, frozen };
+enum class AnswerMerge { automatic, yes, no };
 enum class RunPreset { nothing, native, asr_paper };
 template <>
 struct EnumNames<Schedule> {
@@ -51,6 +52,10 @@ struct EnumNames<LoraSites> {
 template <>
 struct EnumNames<ProjectorTraining> {
   static constexpr const char* names[] = {"adapter", "full", "frozen"};
+};
+template <>
+struct EnumNames<AnswerMerge> {
+  static constexpr const char* names[] = {"auto", "yes", "no"};
 };
 template <>
 struct EnumNames<RunPreset> {
@@ -86,6 +91,7 @@ struct RunOptions {
   int64_t tap_layers = 4, memory_samples = 0, analysis_samples = 64, overlays = 4;
   Switch analysis_memory = Switch::yes, analysis_premise = Switch::no;
   int64_t eval_batch = 150;
+  AnswerMerge answer_merge = AnswerMerge::automatic;
   EvalSplit eval_split = EvalSplit::val;
   BackboneOptions backbone;
   GeometryBatch geometry_batch = GeometryBatch::micro;

@@ -61,6 +61,18 @@ TEST_F(DataCache, OtherSamplesAndOtherBasesAreOtherFiles) {
   EXPECT_EQ(files().size(), 2 * before + before / 2);  // the pictures are the same
 }
 
+TEST_F(DataCache, AModelIsHashedOnceForAllOutputFolders) {
+  run("first", "cache");
+  const fs::path known = std::string(folder_ / "cache/hashes.json");
+  ASSERT_TRUE(fs::exists(known));
+  EXPECT_FALSE(fs::exists(std::string(folder_ / "first/hashes.json")));
+  const auto written = fs::last_write_time(known);
+  run("second", "cache");
+  EXPECT_EQ(fs::last_write_time(known), written) << "nothing new was learnt";
+  run("third", "");
+  EXPECT_TRUE(fs::exists(std::string(folder_ / "third/hashes.json")));
+}
+
 // A run may go on without the folder, or with another.
 TEST_F(DataCache, IsNoPartOfWhatARunIs) {
   const auto made = run("out", "cache");
