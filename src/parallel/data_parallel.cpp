@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <exception>
 #include <thread>
+#include <type_traits>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -125,6 +126,21 @@ class Processes final : public Team {
   }
 
   torch::Tensor gather(const torch::Tensor& rows) const override {
+  std::function<void()> start_sum(torch::Tensor values) const override {
+    const Patience patience(place_.peer_timeout);  // which the library counts from here, too
+    auto there = values.detach().to(device_);
+    check(there.is_contiguous(), "a sum that overlaps others must lie in one piece");
+    auto list = std::make_shared<std::vector<torch::Tensor>>(1, there);
+    const auto work = reached(patience, [&] { return group_->allreduce(*list); });
+    return [this, patience, work, list, there, values] {
+      reached(patience, [&] { return work->wait(); });
+      if (there.data_ptr() == values.data_ptr()) return;
+      at::NoGradGuard no_grad;
+      auto place = values.detach();
+      place.copy_(there);
+    };
+  }
+
     const auto headers = exchange(Header().tensor(rows)).cpu();  // [size, kSize]
     std::vector<int64_t> counts;
     Header known(headers.data_ptr<int64_t>());
@@ -164,9 +180,14 @@ class Processes final : public Team {
 
   template <class Start>
   void finish(const Start& start) const {
-    const Patience patience(place_.peer_timeout);
+    reached(Patience(place_.peer_timeout), [&] { return start()->wait(); });
+  }
+
+  // What `call` gives, which needs the others.
+  template <class Call>
+  std::invoke_result_t<Call> reached(const Patience& patience, const Call& call) const {
     try {
-      start()->wait();
+      return call();
     } catch (const std::exception& error) {
       failed_ = true;
       patience.leave_it_to_launcher(place_);

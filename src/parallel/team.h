@@ -5,6 +5,7 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ class Team {
   virtual torch::Tensor gather(const torch::Tensor& rows) const { return rows; }
   // Adds up over the processes, in place and to the same bits everywhere; float and double.
   virtual void sum(torch::Tensor&) const {}
+  // The same, begun now and done when what is returned is called; `values` lies in one piece and is left alone until
+  // then. Sums may overlap; every process begins them in the same order.
+  virtual std::function<void()> start_sum(torch::Tensor values) const {
+    sum(values);
+    return [] {};
+  }
 
   bool leads() const { return rank() == 0; }  // who prints and writes files
   bool any(bool mine) const;                  // whether it is so for any process

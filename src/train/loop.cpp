@@ -25,6 +25,7 @@ bool is_chosen(const ParameterGroup& group, const Phase& phase) {
 }  // namespace
 
 void Loop::start(const Phase& phase, const Checkpoint* restored) {
+  sum_.reset();
   std::vector<AdamWGroup> groups;
   trained_.clear();
   for (const auto& group : parts_.groups()) {
@@ -43,6 +44,11 @@ void Loop::start(const Phase& phase, const Checkpoint* restored) {
   AdamWOptions adam;
   adam.weight_decay = parts_.config.run.weight_decay;
   optimizer_.emplace(groups, adam);
+  if (parts_.team.size() > 1) {
+    std::vector<torch::Tensor> parameters;
+    for (const auto& [name, tensor] : trained_) parameters.push_back(tensor);
+    sum_.emplace(parts_.team, parameters, optimizer_->gradient());
+  }
   if (!restored || parts_.at.in_phase() == 0) return;
   optimizer_->first.copy_(restored->at("optimizer.first", optimizer_->first.sizes()));
   optimizer_->second.copy_(restored->at("optimizer.second", optimizer_->second.sizes()));
@@ -51,6 +57,7 @@ void Loop::start(const Phase& phase, const Checkpoint* restored) {
 
 // What a phase did not train is there for the next one, and for methods that measure gradients after the stage.
 void Loop::stop() {
+  sum_.reset();
   optimizer_.reset();
   for (const auto& group : parts_.groups())
     for (const auto& [name, tensor] : group.parameters) {
@@ -178,6 +185,7 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
   const auto& at = parts_.at;
   TrainPass out{{}, {splits_batches() ? parts_.team : alone_}, {}, micro};
   const int64_t now_at = at.in_phase() * run.accumulation + micro;
+  out.last = micro + 1 == passes.end;
   out.rows = pass_rows(phase, now_at, out.share);
   if (!phase.runs_model) {
     const auto mine = part_of(out.share.whole, out.share.team);
@@ -238,6 +246,7 @@ void Loop::look_over_step(std::vector<TrainPass>& passes) {
 Loop::OpenLoss Loop::train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms) {
   const int64_t passes = parts_.config.run.accumulation;
   const auto total = pass_loss(pass, phase, terms);
+  if (sum_ && pass.last) sum_->overlap();
   (passes > 1 ? total / static_cast<double>(passes) : total).backward();
   return {total.detach(), [&set, rows = pass.rows] { return names_of(set, rows); }};
 }
@@ -253,14 +262,14 @@ double Loop::rate_of(const Phase& phase, double peak) const {
 // Sums over processes, methods' edits, clipping, the step. `names` are the samples that the gradient is of.
 Loop::Applied Loop::apply_gradients(const Phase& phase, const std::vector<OpenLoss>& losses, const Names& names) {
   const auto& run = parts_.config.run;
-  parts_.team.sum(optimizer_->gradient());
+  if (sum_) sum_->finish();
   GradientContext context{parts_.at.stage, parts_.at.in_phase(), phase, parts_.bank, trained_};
   for (auto& method : parts_.methods) method->after_backward(context);
   std::vector<torch::Tensor> open = {optimizer_->clip(run.max_grad_norm).to(at::kDouble)};
   for (const auto& loss : losses) open.push_back(loss.value.to(at::kDouble).squeeze());
   const auto known = at::stack(open).cpu();
   const double* values = known.data_ptr<double>();
-  Applied out{0, values[0]};
+  Applied out{0, values[0], sum_ ? sum_->waited() : 0};
   // Before the step: what it would write into the adapters and the optimizer could never be undone.
   for (size_t i = 0; i < losses.size(); ++i) {
     if (!std::isfinite(values[i + 1])) diverged(cat("the loss is ", values[i + 1]), losses[i].names());
@@ -287,6 +296,7 @@ void Loop::extra_steps(const Phase& phase) {
     TrainPass pass{std::move(own.batch), std::move(own.share), {}, parts_.config.run.accumulation};
     const auto total = pass_loss(pass, phase, terms);
     const Names names = [&] { return cat("batch of method ", parts_.method_names[m]); };
+    if (sum_) sum_->overlap();
     total.backward();
     apply_gradients(phase, {{total.detach(), names}}, names);
   }
@@ -346,6 +356,7 @@ Loop::Done Loop::step(const SampleSet& set, const Phase& phase, bool save_wanted
   auto done = add_up(applied.loss, log_now, passes.end == run.accumulation, due, terms);
   done.rate = rate;
   done.norm = applied.norm;
+  done.waited = applied.waited;
   return done;
 }
 

@@ -12,6 +12,7 @@
 
 #include "nn/adamw.h"
 #include "train/checkpoint.h"
+#include "train/gradient_sum.h"
 #include "train/run_parts.h"
 
 namespace asr {
@@ -24,7 +25,8 @@ class Loop {
   // What all processes know after a step.
   struct Done {
     double loss = 0, rate = 0, norm = 0;
-    int stop = 0;  // the signal that one of them has heard
+    double waited = 0;  // seconds for the sum of gradients, after this process had its own; 0 in one process
+    int stop = 0;       // the signal that one of them has heard
     bool save_due = false;
     Terms terms;  // for the log; empty where it is not due
   };
@@ -32,6 +34,7 @@ class Loop {
   // The optimizer of a phase: new, or with the moments that a checkpoint holds.
   void start(const Phase& phase, const Checkpoint* restored);
   void stop();
+  int64_t summed_bytes() const { return sum_ ? sum_->bytes() : 0; }  // over the processes, a step
   const AdamW* optimizer() const { return optimizer_ ? &*optimizer_ : nullptr; }
 
   // One step; `save_wanted`: process 0 wants to save, for reasons of time.
@@ -45,6 +48,7 @@ class Loop {
     Share share;
     std::vector<int64_t> rows;
     int64_t micro = 0;   // its number in the step
+    bool last = false;   // of this process's in the step
     int64_t first = -1;  // of its samples among those of the step, where a term reaches over passes
   };
 
@@ -67,6 +71,7 @@ class Loop {
   };
   struct Applied {
     double loss = 0, norm = 0;  // the loss: this process's summand
+    double waited = 0;
   };
   OpenLoss train_pass(const TrainPass& pass, const SampleSet& set, const Phase& phase, Terms& terms);
   Applied apply_gradients(const Phase& phase, const std::vector<OpenLoss>& losses, const Names& names);
@@ -79,6 +84,7 @@ class Loop {
   const Team alone_;  // for passes that one process runs as a whole
   std::optional<AdamW> optimizer_;
   NamedParameters trained_;
+  std::optional<GradientSum> sum_;  // over the processes, where there are several
 };
 
 }  // namespace asr

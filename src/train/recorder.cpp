@@ -72,6 +72,7 @@ void Recorder::log_step(const Phase& phase, const Loop::Done& done) {
                {"remaining_time", known_number(seconds_left())},
                {"stage", parts_.at.stage},
                {"grad_norm", done.norm}};
+  if (parts_.team.size() > 1) line["communication_time"] = done.waited;
   if (!phase.name.empty()) line["group"] = phase.name;
   for (const auto& [name, value] : done.terms) line[name] = value.item<double>();
   log(line);

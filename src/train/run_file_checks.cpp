@@ -36,7 +36,8 @@ const json& log_shape() {
   static const json shape = json_shape(R"({
     "current_steps": "number", "total_steps": "number", "loss": "number", "lr": "number", "epoch": "number",
     "percentage": "number", "elapsed_time": "number", "remaining_time": "number", "stage": "number",
-    "grad_norm": "number", "group": "text", "<term>": "number", "time": "time", "note": "text",
+    "grad_norm": "number", "communication_time": "number", "group": "text", "<term>": "number", "time": "time",
+    "note": "text",
     "changed": {"option": "text", "before": "number", "after": "number", "stage": "number", "current_steps": "number"},
     "scores": ["number"], "AP": "number", "skill_accuracy": {"<skill>": "number"},
     "skill_forgetting": {"<skill>": "number"},

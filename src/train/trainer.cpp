@@ -62,6 +62,8 @@ void Trainer::train_phase(const SampleSet& set, const Phase& phase, Progress* pr
   bool done_early = false;
   while (at.in_phase() < phase.steps && !done_early) {
     const auto done = step_or_save(set, phase);
+    waited_ += done.waited;
+    summed_bytes_ = loop_.summed_bytes();
     if (!done.terms.empty()) recorder_.log_step(phase, done);
     if (progress)
       progress->advance(1, fmt::format("{}loss {:.3f}, run {} left", phase.name.empty() ? "" : phase.name + ", ",
@@ -148,6 +150,13 @@ void Trainer::check_same_state() {
                   "the processes must run the same program on the same kind of device");
 }
 
+// Since this start: what the processes exchanged in training, and what that cost.
+void Trainer::say_communication() const {
+  if (!parts_.team.leads() || summed_bytes_ == 0) return;
+  log_info(fmt::format("{}: {} processes summed {:.2f} MB of gradients a step; process 0 waited {:.2f} s for that",
+                       parts_.key.label, parts_.team.size(), static_cast<double>(summed_bytes_) / 1e6, waited_));
+}
+
 void Trainer::stopped(const std::string& where, int signal_number) {
   parts_.team.any(false);  // process 0 has written its checkpoint when all are here
   throw Stopped(cat("stopped ", where, "; go on with --resume"), signal_number);
@@ -200,6 +209,7 @@ void Trainer::run(bool resume, const std::function<void()>& ready) {
     if (const int number = stop_signal(parts_.team)) stopped(cat("after stage ", at.stage), number);
   }
   recorder_.write_results(true);
+  say_communication();
 }
 
 }  // namespace asr

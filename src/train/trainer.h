@@ -32,12 +32,15 @@ class Trainer {
   Loop::Done step_or_save(const SampleSet& set, const Phase& phase);
   void finish_stage();
   void check_same_state();
+  void say_communication() const;
   [[noreturn]] void stopped(const std::string& where, int signal_number);
 
   RunParts parts_;
   Loop loop_;
   Recorder recorder_;
   RunCheckpoint checkpoint_;
+  double waited_ = 0;         // seconds for sums of gradients, since this start
+  int64_t summed_bytes_ = 0;  // of gradients a step; 0 in one process
 };
 
 }  // namespace asr

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -105,11 +106,13 @@ struct LongRun {
   pid_t command = -1;
   std::vector<pid_t> copies;
 
-  LongRun() {
+  explicit LongRun(const std::vector<std::string>& more = {}) {
     write_small_model(folder / "model");
     config =
         write_config(folder, "out", {{"num_train_epochs", "5000"}, {"save_steps", "3"}, {"save_total_limit", "3"}});
-    command = start_program({"run", config, "--threads", "1", "--processes", "2"}, folder / "error");
+    std::vector<std::string> arguments = {"run", config, "--threads", "1", "--processes", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    command = start_program(arguments, folder / "error");
     EXPECT_TRUE(wait_until([&] { return list_folder((folder / "out") + "/vanilla/checkpoints").size() >= 3; }, 120))
         << error();
     copies = children_of(command);
@@ -132,6 +135,18 @@ TEST(Processes, WhenOneDiesAllEndWithOneLine) {
     EXPECT_EQ(run.error().find("cannot reach"), std::string::npos) << run.error();
     EXPECT_TRUE(run.none_left());
   }
+}
+
+// It hangs in the sum of gradients, which the others have begun.
+TEST(Processes, WhenOneHangsInTrainingAllEndWithinTheTimeout) {
+  LongRun run({"--peer-timeout", "3"});
+  ASSERT_EQ(run.copies.size(), 2u);
+  kill(run.copies[1], SIGSTOP);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(status_of(run.command), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_CONTAINS(run.error(), "process 0 of 2 has waited 3 s for another one, which hangs");
+  EXPECT_TRUE(run.none_left());
 }
 
 TEST(Processes, WhenTheCommandDiesNoneStays) {
@@ -161,6 +176,11 @@ TEST(Processes, KilledAndResumedItEndsInTheSameBits) {
   const auto straight = write_config(folder, "straight", settings), killed = write_config(folder, "killed", settings);
   const auto whole = run_program({"run", straight, "--threads", "1", "--processes", "2"});
   ASSERT_EQ(whole.status, 0) << whole.error;
+  EXPECT_CONTAINS(whole.error, "asr+er: 2 processes summed ");
+  for (const auto& line : log_of((folder / "straight") + "/asr+er"))
+    EXPECT_EQ(line.contains("grad_norm"), line.contains("communication_time"));
+  const auto audit = run_program({"audit", (folder / "straight") + "/asr+er"});
+  EXPECT_EQ(audit.status, 0) << audit.out;
   int kills = 0;
   for (size_t wanted : {2u, 5u}) {  // lines of the log: in the first and in the second stage
     const auto child =

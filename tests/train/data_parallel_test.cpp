@@ -8,9 +8,11 @@
 #include <thread>
 
 #include "base/error.h"
+#include "nn/adamw.h"
 #include "nn/linear.h"
 #include "tests/support/files.h"
 #include "train/checkpoint.h"
+#include "train/gradient_sum.h"
 
 namespace asr {
 namespace {
@@ -112,6 +114,80 @@ TEST(DataParallel, SumsAreTheSameBitsEverywhere) {
     auto part = torch::ones({4, 4}, at::kDouble).select(1, 2);  // a view with gaps
     team.sum(part);
     EXPECT_TRUE(part.equal(torch::full({4}, 3.0, at::kDouble)));
+  });
+}
+
+// Gradients of a few parameters, each process with data of its own; the last parameter is not used.
+struct SummedGradients {
+  explicit SummedGradients(int64_t rank) : data(at::detail::createCPUGenerator(static_cast<uint64_t>(rank))) {
+    auto same = at::detail::createCPUGenerator(99);
+    for (const int64_t size : {7, 40, 3, 64, 1, 12, 5})
+      parameters.push_back(at::randn({size}, same, at::CPU(at::kFloat)).requires_grad_());
+    optimizer.emplace(parameters, AdamWOptions());
+  }
+  void backward() {
+    auto loss = torch::zeros({});
+    for (size_t i = 0; i + 1 < parameters.size(); ++i) {
+      const auto x = at::randn(parameters[i].sizes(), data, at::CPU(at::kFloat));
+      loss = loss + (parameters[i] * x).sum().sin();
+    }
+    loss.backward();
+  }
+  at::Generator data;
+  std::vector<torch::Tensor> parameters;
+  std::optional<AdamW> optimizer;
+};
+
+TEST(DataParallel, GradientsSummedDuringTheBackwardPassAreTheSameBits) {
+  for (const int64_t size : {2, 3})
+    together(size, [size](const Team& team) {
+      SummedGradients plain(team.rank()), overlapped(team.rank()), whole(team.rank());
+      GradientSum plain_sum(team, plain.parameters, plain.optimizer->gradient(), 16),
+          overlapped_sum(team, overlapped.parameters, overlapped.optimizer->gradient(), 16);
+      EXPECT_EQ(plain_sum.stretches(), 4);
+      for (int step = 0; step < 3; ++step) {
+        for (auto* side : {&plain, &overlapped, &whole}) {
+          side->optimizer->zero_grad();
+          side->backward();  // an earlier pass of the same step
+        }
+        plain.backward();
+        overlapped_sum.overlap();
+        overlapped.backward();
+        whole.backward();
+        plain_sum.finish();
+        overlapped_sum.finish();
+        team.sum(whole.optimizer->gradient());
+        EXPECT_EQ(plain_sum.started_early(), 0);
+        // The unused parameter lies in the stretch that goes first, so all wait for the end of the pass.
+        EXPECT_EQ(overlapped_sum.started_early(), 0);
+        EXPECT_TRUE(overlapped.optimizer->gradient().equal(plain.optimizer->gradient()));
+        const auto difference = (whole.optimizer->gradient() - plain.optimizer->gradient()).abs().max().item<float>();
+        EXPECT_LE(difference, size == 2 ? 0 : 1e-5);
+        EXPECT_GE(overlapped_sum.waited(), 0);
+      }
+    });
+}
+
+TEST(DataParallel, StretchesGoOutWhileGradientsAreMade) {
+  together(2, [](const Team& team) {
+    SummedGradients plain(team.rank()), overlapped(team.rank());
+    for (auto* side : {&plain, &overlapped}) side->parameters.pop_back();  // all that are left are used
+    const auto flat = [](SummedGradients& side) { return side.optimizer->gradient().narrow(0, 0, 127); };
+    GradientSum sum(team, overlapped.parameters, flat(overlapped), 16);
+    plain.parameters.push_back(torch::zeros({1}).requires_grad_());
+    overlapped.parameters.push_back(torch::zeros({1}).requires_grad_());
+    for (int step = 0; step < 2; ++step) {
+      plain.optimizer->zero_grad();
+      overlapped.optimizer->zero_grad();
+      plain.backward();
+      sum.overlap();
+      overlapped.backward();
+      sum.finish();
+      auto expected = flat(plain);
+      team.sum(expected);
+      EXPECT_EQ(sum.started_early(), sum.stretches());
+      EXPECT_TRUE(flat(overlapped).equal(expected));
+    }
   });
 }
 
