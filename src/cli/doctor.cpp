@@ -22,6 +22,7 @@
 #include "io/safetensors_metadata.h"
 #include "io/word_tokenizer.h"
 #include "skills/taxonomy.h"
+#include "tensor/cuda_facts.h"
 #include "train/data.h"
 #include "train/runner.h"
 
@@ -110,7 +111,7 @@ void check_device(Examined& e) {
   if (at::hasCUDA()) return e.table.add("device", Verdict::ok, "cuda");
   e.table.add("device", e.arguments.assume ? Verdict::assumed : Verdict::failure,
               e.arguments.assume ? cat(e.arguments.gpu, "; this build or machine has no GPU")
-                                 : "device=cuda: this build or machine has none; use device=cpu, or --assume to plan");
+                                 : cat("device=cuda: ", cuda_problem(cuda_facts()), ", or --assume to plan"));
 }
 
 namespace {

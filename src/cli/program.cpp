@@ -101,6 +101,11 @@ int program(int argc, char** argv) {
     std::cerr << "asr: " << printable(error.path1().string(), 1000) << ": " << error.code().message() << "\n";
     return full ? 1 : 2;
   } catch (const std::exception& error) {
+    if (std::string(error.what()).find("CUDA out of memory") != std::string::npos) {
+      std::cerr << "asr: the GPU's memory is full; lower per_device_train_batch_size or per_device_eval_batch_size, or "
+                   "use gradient_checkpointing; a run goes on with --resume\n";
+      return 1;
+    }
     std::cerr << "asr: internal error: " << printable(first_line(error.what()), 300) << "\n";
     return 1;
   }

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "tensor/cuda_facts.h"
 
 namespace asr {
 namespace {
@@ -125,7 +126,6 @@ class Processes final : public Team {
     }
   }
 
-  torch::Tensor gather(const torch::Tensor& rows) const override {
   std::function<void()> start_sum(torch::Tensor values) const override {
     const Patience patience(place_.peer_timeout);  // which the library counts from here, too
     auto there = values.detach().to(device_);
@@ -141,6 +141,7 @@ class Processes final : public Team {
     };
   }
 
+  torch::Tensor gather(const torch::Tensor& rows) const override {
     const auto headers = exchange(Header().tensor(rows)).cpu();  // [size, kSize]
     std::vector<int64_t> counts;
     Header known(headers.data_ptr<int64_t>());
@@ -210,11 +211,8 @@ class Processes final : public Team {
 int64_t number_of(const char* name, int64_t low, int64_t high, std::optional<int64_t> fallback = {}) {
   const char* text = std::getenv(name);
   if (!text && fallback) return *fallback;
-  check(text != nullptr, name,
-        " is not set; a launcher of several processes sets RANK, WORLD_SIZE, MASTER_ADDR and "
-        "MASTER_PORT for each (or use --processes)");
   int64_t value = 0;
-  check(parse_int(text, value) && value >= low && value <= high, name, "='", printable(text),
+  check(text && parse_int(text, value) && value >= low && value <= high, name, "='", printable(text ? text : ""),
         "': must be a number from ", low, " to ", high);
   return value;
 }
@@ -245,22 +243,27 @@ c10::intrusive_ptr<Group> nccl_group([[maybe_unused]] const Place& place,
 
 std::optional<Place> place_from_environment() {
   if (!std::getenv("RANK") && !std::getenv("WORLD_SIZE")) return std::nullopt;
+  std::vector<std::string> missing;
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    if (const char* value = std::getenv(name); !value || !*value) missing.emplace_back(name);
+  check(missing.empty(), missing.empty() ? "" : cat(join(missing, ", "), missing.size() == 1 ? " is" : " are"),
+        " not set, though ", std::getenv("WORLD_SIZE") ? "WORLD_SIZE" : "RANK",
+        " is; a launcher of several processes sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each (or use "
+        "--processes)");
   Place place;
   place.size = number_of("WORLD_SIZE", 1, 100000);
   place.rank = number_of("RANK", 0, place.size - 1);
   place.local_rank = number_of("LOCAL_RANK", 0, place.size - 1, 0);
   place.local_size = number_of("LOCAL_WORLD_SIZE", 1, place.size, 1);
   place.port = static_cast<uint16_t>(number_of("MASTER_PORT", 1, 65535));
-  const char* address = std::getenv("MASTER_ADDR");
-  check(address && *address, "MASTER_ADDR is not set; a launcher of several processes names the machine of process 0");
-  place.address = address;
+  place.address = std::getenv("MASTER_ADDR");
   place.started_by_us = std::getenv("ASR_LAUNCHER") != nullptr;
   return place;
 }
 
 void check_gpus(int64_t processes) {
   const auto count = static_cast<int64_t>(torch::cuda::device_count());
-  check(count > 0, "device=cuda: this build or machine has none; use device=cpu");
+  if (count == 0) check_cuda("device=cuda");
   check(processes <= count || shares_gpus(), "device=cuda: ", processes, " processes on this machine, but it has ",
         count, count == 1 ? " GPU" : " GPUs", "; use --processes ", count);
 }

@@ -3,13 +3,14 @@
 #include <ATen/Context.h>
 
 #include "base/error.h"
+#include "tensor/cuda_facts.h"
 
 namespace asr {
 
 at::Device device_named(const std::string& name) {
   check(name == "cpu" || name == "cuda", "--device ", name, " is unknown; use cpu or cuda");
   if (name == "cpu") return at::kCPU;
-  check(at::hasCUDA(), "--device cuda: this build or machine has none; use cpu");
+  check_cuda("--device cuda");
   return at::kCUDA;
 }
 

@@ -22,8 +22,10 @@
 #include "data/long_pass.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
+#include "tensor/cuda_facts.h"
 #include "tensor/runtime.h"
 #include "train/announce.h"
+#include "train/memory_check.h"
 #include "train/run_folder.h"
 #include "train/run_identity.h"
 #include "train/trainer.h"
@@ -91,7 +93,7 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
 
 at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
   if (name == "cpu") return at::kCPU;
-  check(at::hasCUDA(), "device=cuda: this build or machine has none; use device=cpu");
+  check_cuda("device=cuda");
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
   c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);  // what is made without naming a device lands there too
   set_deterministic(same_bits == Switch::yes);
@@ -119,8 +121,6 @@ class FolderLock {
   int descriptor_;
 };
 
-// Everything that could speak against the runs is found before anything is written. Returns what lies in their folders.
-std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content,
 // Where hashes of large files are known from: a folder that runs share serves all their output folders.
 std::string hash_cache_of(const RunRequest& request) {
   if (!request.hash_cache.empty()) return request.hash_cache;
@@ -130,6 +130,8 @@ std::string hash_cache_of(const RunRequest& request) {
   return run.data_cache + "/hashes.json";
 }
 
+// Everything that could speak against the runs is found before anything is written. Returns what lies in their folders.
+std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey>& keys, const json& content,
                                    ContentHashes& hashes) {
   const auto& folder = request.config.run.output_dir;
   for (const auto& key : keys)
@@ -213,12 +215,13 @@ std::vector<std::string> run_all(const RunRequest& request) {
   check(config.run.data_cache.empty() || team.size() == 1,
         "data.cache serves runs of one process; leave it away with several");
   const auto path = find_model(config.run.model);
-  auto model = load_backbone(path);
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
+  const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
+  check_device_memory(config, *stream, path, team.size());
+  auto model = load_backbone(path);
   model->to(device);
   keep_weights_in(*model, config.run.base_precision);
   model->configure(config.run.backbone_options());
-  const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
   if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));
   use_lexicon(config.run.lexicon);
   const auto skill = config.options.asr.skill;

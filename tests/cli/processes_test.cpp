@@ -264,10 +264,12 @@ TEST(Processes, BadInputIsOneClearLine) {
   fs::create_directory(folder / "out");
   write_text(folder / "out/thesis.tex", "years of work");
   expect_refused({"run", config, "--processes", "2"}, "is not empty and no run of ours");  // found by the first alone
-  setenv("RANK", "0", 1);
   setenv("WORLD_SIZE", "2", 1);
-  setenv("MASTER_ADDR", "localhost", 1);
+  expect_refused({"run", config}, "RANK, MASTER_ADDR, MASTER_PORT are not set, though WORLD_SIZE is");
+  setenv("RANK", "0", 1);
   setenv("MASTER_PORT", "29500", 1);
+  expect_refused({"run", config}, "MASTER_ADDR is not set, though WORLD_SIZE is");
+  setenv("MASTER_ADDR", "localhost", 1);
   expect_refused({"run", config, "--processes", "2"}, "a launcher has started several already");
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
 }

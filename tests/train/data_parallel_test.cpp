@@ -244,14 +244,14 @@ TEST(DataParallel, HalfAnEnvironmentIsRefused) {
   const auto set = [](const char* name, const char* value) { value ? setenv(name, value, 1) : unsetenv(name); };
   EXPECT_FALSE(place_from_environment().has_value());
   set("WORLD_SIZE", "2");
-  EXPECT_CONTAINS(error_of([] { place_from_environment(); }), "RANK is not set");
+  EXPECT_CONTAINS(error_of([] { place_from_environment(); }),
+                  "RANK, MASTER_ADDR, MASTER_PORT are not set, though WORLD_SIZE is");
   set("RANK", "2");
+  set("MASTER_PORT", "29500");
+  EXPECT_CONTAINS(error_of([] { place_from_environment(); }), "MASTER_ADDR is not set, though WORLD_SIZE is");
+  set("MASTER_ADDR", "node1");
   EXPECT_CONTAINS(error_of([] { place_from_environment(); }), "RANK='2': must be a number from 0 to 1");
   set("RANK", "1");
-  EXPECT_CONTAINS(error_of([] { place_from_environment(); }), "MASTER_PORT is not set");
-  set("MASTER_PORT", "29500");
-  EXPECT_CONTAINS(error_of([] { place_from_environment(); }), "MASTER_ADDR is not set");
-  set("MASTER_ADDR", "node1");
   const auto place = place_from_environment();
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->rank, 1);

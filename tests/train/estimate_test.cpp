@@ -2,8 +2,10 @@
 // in tests/cli/doctor_test.cpp.
 #include "train/estimate.h"
 
+#include "base/text.h"
 #include "tests/support/reference_models.h"
 #include "tests/train/run_support.h"
+#include "train/memory_check.h"
 
 namespace asr {
 namespace {
@@ -205,6 +207,63 @@ TEST(Machine, ByNameAndMeasured) {
   const auto cpu = measure_cpu(shape);
   EXPECT_GT(cpu.flops, 1e7);
   EXPECT_GT(cpu.bandwidth, 1e7);
+}
+
+// LLaVA-1.5 7B in bfloat16 on pictures of 640x480.
+struct LargeRun {
+  explicit LargeRun(std::vector<Assignment> more = {}) {
+    std::vector<Assignment> list = {{"method", "vanilla", "test"},
+                                    {"device", "cuda", "test"},
+                                    {"per_device_train_batch_size", "16", "test"},
+                                    {"per_device_eval_batch_size", "16", "test"}};
+    list.insert(list.end(), more.begin(), more.end());
+    config = resolve_run(list);
+    work.tasks = {{"a", 1000, 100, 0}};
+    work.picture = picture_tokens(model.shape, model.processor.get(), 480, 640);
+  }
+  std::string problem(double free) const { return memory_problem(config, model.shape, work, gpu_named("H200"), free); }
+  double peak() const { return estimate_run(config, model.shape, work, gpu_named("H200")).memory.peak(); }
+
+  PublishedModel model = published_model("llava-1.5-7b-hf");
+  RunConfig config;
+  Workload work;
+};
+
+TEST(DeviceMemory, ARunThatFitsIsNotRefused) {
+  const LargeRun run;
+  EXPECT_EQ(run.problem(run.peak()), "");
+  EXPECT_EQ(run.problem(0.7 * run.peak()), "") << "an estimate may be a third too large";
+}
+
+TEST(DeviceMemory, TheBatchThatFitsIsNamed) {
+  const LargeRun run;
+  const double free = 0.5 * run.peak();
+  const auto said = run.problem(free);
+  EXPECT_CONTAINS(said, cat("about ", human_bytes(run.peak()), " are needed, and the GPU has ", human_bytes(free)));
+  const auto place = said.find("per_device_train_batch_size ");
+  ASSERT_NE(place, std::string::npos) << said;
+  const auto batch = std::stoll(said.substr(place + 28));
+  EXPECT_LT(batch, 16);
+  // With it the run fits, with twice as much it does not.
+  const auto peak_with = [&](int64_t samples) {
+    return LargeRun({{"per_device_train_batch_size", std::to_string(samples), "test"},
+                     {"per_device_eval_batch_size", "1", "test"}})
+        .peak();
+  };
+  EXPECT_LE(peak_with(batch), free);
+  EXPECT_GT(peak_with(2 * batch), 0.95 * free);
+}
+
+TEST(DeviceMemory, WhereNoBatchFitsCheckpointingOrNothingIsNamed) {
+  const LargeRun run;
+  const double weights = run.model.shape.weight_bytes;
+  const auto one =
+      LargeRun({{"per_device_train_batch_size", "1", "test"}, {"per_device_eval_batch_size", "1", "test"}});
+  const auto again = LargeRun({{"per_device_train_batch_size", "1", "test"},
+                               {"per_device_eval_batch_size", "1", "test"},
+                               {"gradient_checkpointing", "yes", "test"}});
+  EXPECT_CONTAINS(run.problem((one.peak() + again.peak()) / 2), "with gradient_checkpointing: yes");
+  EXPECT_CONTAINS(run.problem(weights), "not even a batch of 1");
 }
 
 }  // namespace
