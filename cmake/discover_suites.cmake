@@ -1,11 +1,49 @@
-# Run after a test binary is linked: registers each of its suites with ctest.
+# Run after a test binary is linked: registers each of its suites with ctest, those of many tests in parts, so that no
+# suite is the last to end by far. Tests of one parameter stay together: they may share what they made.
 #   cmake -DPROGRAM=... -DNAME=... -DLABEL=... -DOUTPUT=... -P discover_suites.cmake
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "\n[^ \n]+\\." suites "\n${listing}")
+string(REGEX REPLACE " *#[^\n]*" "" listing "${listing}")  # parameters, which may hold anything
+string(REPLACE "\n" ";" lines "${listing}")
+set(suites "")
+foreach(line ${lines})
+  if(line MATCHES "^([^ ]+)\\.$")
+    set(suite "${CMAKE_MATCH_1}")
+    list(APPEND suites "${suite}")
+    set(count_${suite} 0)
+    set(values_${suite} 0)
+    set(first "")
+  elseif(line MATCHES "^ +([^/]+)")
+    if(NOT first)
+      set(first "${CMAKE_MATCH_1}")
+    endif()
+    if(first STREQUAL CMAKE_MATCH_1)  # the first test, once for every parameter
+      math(EXPR values_${suite} "${values_${suite}} + 1")
+    endif()
+    math(EXPR count_${suite} "${count_${suite}} + 1")
+  endif()
+endforeach()
 set(script "")
 foreach(suite ${suites})
-  string(REGEX REPLACE "^\n(.*)\\.$" "\\1" suite "${suite}")
-  string(APPEND script "add_test([=[${NAME}: ${suite}]=] [=[${PROGRAM}]=] [=[--gtest_filter=${suite}.*]=])\n"
-    "set_tests_properties([=[${NAME}: ${suite}]=] PROPERTIES LABELS ${LABEL})\n")
+  set(parts 1)
+  if(count_${suite} GREATER_EQUAL 40)  # a part loads libtorch anew
+    foreach(candidate RANGE 2 8)  # gtest deals tests out in turn, parameter after parameter
+      math(EXPR rest "${values_${suite}} % ${candidate}")
+      if(rest EQUAL 0)
+        set(parts ${candidate})
+      endif()
+    endforeach()
+  endif()
+  math(EXPR last "${parts} - 1")
+  foreach(part RANGE ${last})
+    set(title "${NAME}: ${suite}")
+    set(environment "")
+    if(parts GREATER 1)
+      math(EXPR number "${part} + 1")
+      set(title "${title} ${number}/${parts}")
+      set(environment " ENVIRONMENT [=[GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part}]=]")
+    endif()
+    string(APPEND script "add_test([=[${title}]=] [=[${PROGRAM}]=] [=[--gtest_filter=${suite}.*]=])\n"
+      "set_tests_properties([=[${title}]=] PROPERTIES LABELS ${LABEL}${environment})\n")
+  endforeach()
 endforeach()
 file(WRITE ${OUTPUT} "${script}")

@@ -189,7 +189,7 @@ void add_bench_command(CLI::App& app, Common& common) {
     auto threads = arguments->threads;
     if (threads.empty()) {
       threads = {1};
-      if (runtime_info().threads >= 2) threads.push_back(2);
+      if (compute_threads() >= 2) threads.push_back(2);
     }
     run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape},
         threads, arguments->device, common);

@@ -81,7 +81,7 @@ std::string matrix_text(const std::string& path) {
 std::vector<std::string> run_rows(const DemoArguments& arguments) {
   std::vector<RunRequest> requests;
   for (const auto& row : demo_rows())
-    requests.push_back({demo_config(arguments, row), /*resume=*/true, version_info()["version"].get<std::string>()});
+    requests.push_back({demo_config(arguments, row), /*resume=*/true, program_version()});
   std::vector<std::string> folders;
   for (auto& request : requests) {
     request.announce = folders.empty();

@@ -38,7 +38,7 @@ struct Together {
     place->connect_timeout = arguments.connect_timeout;
     place->peer_timeout = arguments.peer_timeout;
     end_with_launcher();
-    set_compute_threads(std::max(1, runtime_info().threads / static_cast<int>(place->local_size)));
+    set_compute_threads(std::max(1, compute_threads() / static_cast<int>(place->local_size)));
     if (place->rank > 0) set_log_level("off");
     if (run.device == "cuda") request.gpu = gpu_of(*place);
     team = join_team(*place, run.device == "cuda" ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(request.gpu))
@@ -75,7 +75,7 @@ void run(const RunArguments& arguments, const Common& common) {
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) assignments.push_back(std::move(a));
   for (const auto& text : arguments.sets) assignments.push_back(parse_assignment(text, "--set"));
   end_with_launcher();  // where a plan started it
-  RunRequest request{resolve_run(assignments), arguments.resume, version_info()["version"].get<std::string>()};
+  RunRequest request{resolve_run(assignments), arguments.resume, program_version()};
   Together together;
   if (arguments.processes > 1 && !(together.place && together.place->started_by_us)) {
     check(!together.place, "--processes: RANK and WORLD_SIZE are set, so a launcher has started several already");

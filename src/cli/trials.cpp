@@ -157,7 +157,7 @@ bool Trials::settle(const std::vector<Trial>& trials) const {
 void Trials::run(const std::vector<Trial>& todo, size_t of) const {
   make_folders(root() + "/logs");
   const int64_t jobs = std::min<int64_t>(arguments_.jobs, static_cast<int64_t>(todo.size()));
-  const auto threads = std::max<int64_t>(1, runtime_info().threads / jobs);
+  const auto threads = std::max<int64_t>(1, compute_threads() / jobs);
   std::vector<ProcessJob> list;
   for (const auto& trial : todo) {
     auto arguments = arguments_of(trial);

@@ -125,7 +125,7 @@ std::vector<Point> make_points(const TuneArguments& arguments, const std::vector
     Point point{values, name_of(values), {}, NAN, {}};
     list.push_back({"eval_split", "tune", "asr tune"});
     list.push_back({"output_dir", root + "/" + point.name, "asr tune"});
-    point.request = {resolve_run(list), arguments.resume, version_info()["version"].get<std::string>()};
+    point.request = {resolve_run(list), arguments.resume, program_version()};
     point.request.hash_cache = root + "/hashes.json";  // the points read the same files
     check(names.insert(point.name).second, "--grid: two points are both named ", point.name);
     check(arguments.resume || !path_exists(root + "/" + point.name), root, "/", point.name,

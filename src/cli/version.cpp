@@ -8,6 +8,10 @@
 
 namespace asr {
 
+std::string program_version() {
+  return ASR_VERSION;
+}
+
 nlohmann::json version_info() {
   const auto runtime = runtime_info();
   const auto kernels = numeric_kernels();

@@ -5,6 +5,7 @@
 
 namespace asr {
 
+std::string program_version();
 nlohmann::json version_info();  // version, libtorch, kernels, threads, cuda
 std::string version_text();
 

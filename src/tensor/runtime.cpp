@@ -8,11 +8,14 @@
 #include <sched.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "tensor/block_cache.h"
 #include "tensor/torch_compat.h"
 
@@ -20,6 +23,7 @@ namespace asr {
 namespace {
 
 bool g_allocator_tuned = false, g_deterministic = false;
+double g_resident_at_start = 0;
 
 // OpenBLAS is asked by name, because Debian lets any BLAS stand behind libblas.
 template <class Function>
@@ -27,10 +31,30 @@ Function blas_function(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
-int affinity_cpus() {
+int blas_threads() {
+  const auto get = blas_function<int (*)()>("openblas_get_num_threads");
+  return get ? get() : 0;
+}
+
+std::string torch_version() {
+  return cat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH);
+}
+
+// Bytes of this process that lie in memory; 0 where the kernel does not tell.
+double resident_bytes() {
+  double pages = 0, resident = 0;
+  std::ifstream file("/proc/self/statm");
+  file >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// Those of the affinity, and no more than OMP_NUM_THREADS says, as in other programs.
+int usable_cpus() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  const int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  const char* asked = std::getenv("OMP_NUM_THREADS");
+  int64_t most = 0;
+  return asked && parse_int(asked, most) && most > 0 ? static_cast<int>(std::min<int64_t>(cpus, most)) : cpus;
 }
 
 // Counts what passes through the tensor allocator; installed on first use, then stays.
@@ -108,18 +132,26 @@ void configure_runtime(int threads) {
   // Large blocks come from the heap and stay there instead of being mapped and faulted in again each step.
   g_allocator_tuned = mallopt(M_MMAP_THRESHOLD, 1 << 30) == 1 && mallopt(M_TRIM_THRESHOLD, 0x7fffffff) == 1 &&
                       mallopt(M_TOP_PAD, 64 << 20) == 1;
-  set_compute_threads(threads > 0 ? threads : affinity_cpus());
-  const auto info = runtime_info();
-  log_debug("threads ", info.threads, ", BLAS threads ", info.blas_threads, ", allocator ",
-            info.allocator_tuned ? "tuned" : "as found", ", libtorch ", info.torch_version);
+  set_compute_threads(threads > 0 ? threads : usable_cpus());
+  g_resident_at_start = resident_bytes();
+  log_debug("threads ", compute_threads(), ", BLAS threads ", blas_threads(), ", allocator ",
+            g_allocator_tuned ? "tuned" : "as found", ", libtorch ", torch_version());
+}
+
+double resident_at_start() {
+  return g_resident_at_start;
+}
+
+int compute_threads() {
+  return at::get_num_threads();
 }
 
 RuntimeInfo runtime_info() {
   RuntimeInfo info;
-  info.threads = at::get_num_threads();
-  if (auto get = blas_function<int (*)()>("openblas_get_num_threads")) info.blas_threads = get();
+  info.threads = compute_threads();
+  info.blas_threads = blas_threads();
   info.allocator_tuned = g_allocator_tuned;
-  info.torch_version = cat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH);
+  info.torch_version = torch_version();
   info.cuda = torch::cuda::is_available();
   return info;
 }

@@ -7,7 +7,7 @@
 
 namespace asr {
 
-// `threads` 0 means one per CPU this process may run on. Call once, first thing in main.
+// `threads` 0 means one per CPU this process may run on, at most OMP_NUM_THREADS. Call once, first thing in main.
 void configure_runtime(int threads);
 
 // Another number of compute threads, for measurements.
@@ -20,6 +20,10 @@ void set_compute_threads(int threads);
 void set_deterministic(bool yes);
 bool deterministic();
 
+int compute_threads();
+
+// Asks the CUDA library too, which then starts: a process that computes on a CPU has no need of that, and its children
+// could not use a GPU any more.
 struct RuntimeInfo {
   int threads = 0, blas_threads = 0;  // blas_threads 0: the BLAS in use does not tell
   bool allocator_tuned = false;
@@ -27,6 +31,10 @@ struct RuntimeInfo {
   bool cuda = false;
 };
 RuntimeInfo runtime_info();
+
+// Bytes of host memory that this process held when configure_runtime was called: the program and its libraries. Those
+// of a libtorch with CUDA are several times as large.
+double resident_at_start();
 
 // Peak bytes that tensors held beyond those alive at construction, while this object lives. CPU only;
 // counts every tensor of the process.

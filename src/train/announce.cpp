@@ -66,7 +66,7 @@ std::vector<std::string> header_lines(const HeaderFacts& facts) {
   machine.processes = facts.processes;
   const auto estimate = estimate_run(facts.config, shape, work, machine);
   const auto tasks = static_cast<int64_t>(work.tasks.size());
-  const auto threads = runtime_info().threads;
+  const auto threads = compute_threads();
   std::vector<std::string> out;
   out.push_back(cat("stream    ", facts.stream.name(), ", ", counted(tasks, "task", "tasks"), ", ",
                     fmt::format("{:.0f} training and {:.0f} scored samples", work.train(), work.scored())));

@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kDeviceOverhead = 1.1;  // what an allocator loses between its blocks
 constexpr double kContext = 6e8;         // a process on a GPU, before any tensor
-constexpr double kProgram = 2.5e8;       // a process on the CPU, libtorch with it
 constexpr double kText = 600;            // bytes of a sample's texts in memory
 constexpr double kPrediction = 250;      // bytes of a line of predictions
 
@@ -154,7 +153,7 @@ MemoryEstimate memory_of(const Subject& subject) {
   for (const auto& task : work.tasks) samples += number_of(task.train + task.scored + task.novel);
   out.host = samples * kText + subject.costs.host_bytes + (on_device ? 0 : reference);
   const double busy = out.kept() + std::max({out.training, out.evaluation, out.measuring});
-  out.overhead += machine.gpu ? (kDeviceOverhead - 1) * busy + kContext : kProgram + out.host;
+  out.overhead += machine.gpu ? (kDeviceOverhead - 1) * busy + kContext : machine.program + out.host;
   return out;
 }
 

@@ -18,6 +18,7 @@ struct Machine {
   double flops = 0, bandwidth = 0;  // a second: operations, bytes
   double memory = 0;                // bytes of one device
   int64_t processes = 1;            // devices that share the work
+  double program = 2.5e8;           // bytes of a process on the CPU before any tensor, libtorch with it
 };
 
 // A GPU by name, at kUtilisation of its peak in bfloat16 and kReadShare of its bandwidth.

@@ -7,10 +7,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "tensor/runtime.h"
 #include "train/estimate.h"
 
 namespace asr {
 namespace {
+
+constexpr double kTouchedLater = 8e7;  // bytes of libraries that a run has used beyond those at its start
 
 struct Gpu {
   const char* name;
@@ -83,6 +86,7 @@ Machine measure_cpu(const ModelShape& shape) {
   out.name = "this CPU";
   out.flops = kCpuShare * operations;
   out.bandwidth = read;
+  out.program = std::max(out.program, resident_at_start() + kTouchedLater);
   out.assumption = cat(static_cast<int64_t>(operations / 1e9), " GFLOP/s timed on products of width ", shape.width,
                        " with ", at::get_num_threads(), " threads; ", 100 * kCpuShare, " % of it in a step");
   return out;

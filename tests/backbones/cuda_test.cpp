@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 
 #include "tensor/runtime.h"
-#include "tests/backbones/reference_checks.h"
+#include "tests/backbones/bfloat16_checks.h"
 
 namespace asr {
 namespace {
@@ -37,17 +37,13 @@ TEST_P(CudaModel, AdaptersGiveTheSameGradientsAndStep) {
   if (!IsSkipped()) check_adapter(golden, on_gpu());
 }
 
-// A bfloat16 model is not compared number by number: its last bits are rounding. It must be near and know its way.
 TEST_P(CudaModel, InBfloat16StaysNear) {
   if (IsSkipped()) return;
+  EXPECT_LE(bfloat16_ratio(golden, at::kCUDA), kMostBfloat16Ratio);
   at::NoGradGuard no_grad;
   const auto batch = batch_of(golden, at::kCUDA);
   const auto model = open_model(golden.folder, at::kBFloat16, at::kCUDA);
-  const auto hidden = model->inspect(batch, Pass{}, {}, batch.mask).hidden;
-  EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
-  const auto logits = model->language().logits(hidden).to(at::kFloat).cpu().index({batch.mask.cpu()});
-  const auto expected = golden.real("out.logits").index({batch.mask.cpu()});
-  EXPECT_LE(apart(logits, expected), 0.1 * (1 + expected.abs().max().item<double>()));
+  EXPECT_EQ(model->inspect(batch, Pass{}, {}, batch.mask).hidden.scalar_type(), at::kBFloat16);
 }
 
 }  // namespace

@@ -398,6 +398,29 @@ TEST_F(Commands, WorldExportIsInOfficialForm) {
   EXPECT_CONTAINS(run_program({"world", "streams"}).out, "world-cit");
 }
 
+TEST_F(Commands, BenchAnswersMeasuresEveryPath) {
+  const auto outcome = run_program({"bench", "answers", "--model", ASR_SOURCE_DIR "/tests/fixtures/models/llava",
+                                    "--pictures", "1", "--questions", "2", "--text-tokens", "3", "--new-tokens", "2",
+                                    "--slots", "2", "--turns", "1", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  const auto result = outcome.json();
+  std::vector<std::string> names;
+  for (const auto& side : result["sides"]) {
+    names.push_back(side["name"]);
+    EXPECT_GT(side["answers_a_second"].get<double>(), 0);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"prefill", "experts", "merged", "shared", "routed-weighed", "routed"}));
+  EXPECT_GT(result["prompt_tokens"].get<double>(), 3);
+  expect_refused({"bench", "answers", "--model", "no-such-folder"}, "no-such-folder");
+}
+
+TEST_F(Commands, ThreadsAreBoundedAsInOtherPrograms) {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  EXPECT_EQ(run_executable({"--version", "--json"}).json()["threads"], 1);
+  EXPECT_EQ(run_executable({"--version", "--json", "--threads", "2"}).json()["threads"], 2);
+  unsetenv("OMP_NUM_THREADS");
+}
+
 TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {
   const auto outcome = run_executable({"bench", "spectrum", "--calls", "2", "--shape", "2,1,2,3,6,6", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;

@@ -195,7 +195,7 @@ TEST(DoctorCommand, TheMemoryOfARunIsAsEstimated) {
     doctor.insert(doctor.begin(), "doctor");
     doctor.push_back("--json");
     run.insert(run.begin(), "run");
-    const auto report = run_program(doctor);
+    const auto report = run_executable(doctor);  // which sees how much the program alone holds
     ASSERT_EQ(report.status, 0) << report.out;
     const auto memory = report.json()["estimate"]["memory_bytes"];
     const double said = memory["peak"].get<double>(), is = peak_of(run);
