@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <typeinfo>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -44,7 +45,8 @@ void Loop::start(const Phase& phase, const Checkpoint* restored) {
   AdamWOptions adam;
   adam.weight_decay = parts_.config.run.weight_decay;
   optimizer_.emplace(groups, adam);
-  if (parts_.team.size() > 1) {
+  // A launcher's group of one sums too, so that what several GPUs do can be tried on one.
+  if (typeid(parts_.team) != typeid(Team)) {
     std::vector<torch::Tensor> parameters;
     for (const auto& [name, tensor] : trained_) parameters.push_back(tensor);
     sum_.emplace(parts_.team, parameters, optimizer_->gradient());
