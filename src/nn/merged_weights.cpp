@@ -32,7 +32,9 @@ MergedWeights merged_weights(const std::vector<AdapterSite>& sites, const Pass& 
   for (const auto& site : sites) {
     const auto& linear = *site.linear;
     if (!linear.has_experts(pass.slots) || !weighs_rows_alike(linear, pass)) continue;
-    const auto& weight = weight_in(linear, pass);
+    const auto kept = weight_in(linear, pass);
+    if (kept.format != WeightFormat::plain) continue;  // a merged copy would lose what the format saves
+    const auto& weight = kept.data;
     auto sum = weight.to(at::promote_types(weight.scalar_type(), at::kFloat), /*non_blocking=*/false, /*copy=*/true);
     const auto x = at::zeros({1, sum.size(1)}, sum.options());  // tells the gates a type and a device
     for (const auto& pair : active_experts(linear, x, pass)) sum.add_(product_of(pair));
