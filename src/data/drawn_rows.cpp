@@ -17,6 +17,13 @@ std::vector<int64_t> drawn_rows(int64_t count, int64_t wanted, uint64_t key) {
   return rows;
 }
 
+std::vector<int64_t> spaced_rows(int64_t count, int64_t wanted) {
+  const int64_t taken = std::min(count, std::max<int64_t>(1, wanted));
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < taken; ++i) out.push_back(i * count / taken);
+  return out;
+}
+
 uint64_t draw_key(DrawPurpose purpose, uint64_t seed, int stage) {
   return Random({static_cast<uint64_t>(purpose), seed, static_cast<uint64_t>(stage)}).next();
 }

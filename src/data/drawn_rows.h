@@ -23,6 +23,9 @@ enum class DrawPurpose : uint64_t {
 // `wanted` of `count` rows without repetition, in ascending order. 0, or no fewer than there are: all rows.
 std::vector<int64_t> drawn_rows(int64_t count, int64_t wanted, uint64_t key);
 
+// `wanted` of `count` rows, evenly spaced from the first on; one at least, and no more than there are.
+std::vector<int64_t> spaced_rows(int64_t count, int64_t wanted);
+
 uint64_t draw_key(DrawPurpose purpose, uint64_t seed, int stage);
 // The same at every stage and for every method and seed: what is compared between them must be of the same samples.
 uint64_t draw_key(DrawPurpose purpose, const std::string& task);

@@ -11,6 +11,10 @@ int64_t ListTask::place_of(const std::string& answer) const {
   return found == places_.end() ? -1 : found->second;
 }
 
+torch::Tensor ListTask::owners(const SampleBatch& batch) const {
+  return at::arange(batch.size(), at::device(batch.input.ids.device()).dtype(at::kLong));
+}
+
 std::vector<std::string> ListTask::answers(const Backbone& model, const Batch& batch, const Pass& pass, int64_t) const {
   at::NoGradGuard no_grad;
   Want want;

@@ -17,6 +17,7 @@ class ListTask : public Task {
   void ask_for_loss(Want& want) const override { want.state = true; }
   void ask_for_logits(Want& want) const override { want.state = true; }
   int64_t learnt(const SampleBatch& batch) const override { return batch.size(); }
+  torch::Tensor owners(const SampleBatch& batch) const override;
   std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
                                    int64_t longest) const override;
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/long_pass.h"
+#include "data/sample_copies.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
@@ -136,24 +137,50 @@ Tensors weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sit
   return out;
 }
 
-torch::Tensor sample_gradients(const Probe& probe, const Tensors& parameters,
-                               const std::function<torch::Tensor(const torch::Tensor&)>& keep) {
+namespace {
+
+// What `find` returns for blocks of rows, below each other.
+torch::Tensor found_in_blocks(const Probe& probe, int64_t block,
+                              const std::function<torch::Tensor(const SampleBatch&)>& find) {
+  Tensors rows;
+  const LongPass pass{cat("gradients of samples of ", probe.set.name), static_cast<int64_t>(probe.rows.size()), block};
+  each_block(pass, probe.team, [&](Part here, Part next) {
+    const auto batch = probe.set.rows(rows_of(probe, here));
+    if (next.size() > 0) probe.set.prefetch(rows_of(probe, next));
+    rows.push_back(find(batch).cpu());
+  });
+  return probe.team.gather(rows.empty() ? at::empty({0}, at::kFloat) : at::cat(rows));
+}
+
+}  // namespace
+
+torch::Tensor sample_gradients(const Probe& probe, const Tensors& parameters, const KeepGradients& keep) {
   check_probe(probe);
   check(!parameters.empty(), "there is no parameter to take gradients of");
   const auto loss = loss_of(probe);
-  Tensors rows;
-  const LongPass pass{cat("gradients of samples of ", probe.set.name), static_cast<int64_t>(probe.rows.size()), 1};
-  each_block(pass, probe.team, [&](Part row, Part next) {
-    const auto batch = probe.set.rows(rows_of(probe, row));
-    if (next.size() > 0) probe.set.prefetch(rows_of(probe, next));
+  return found_in_blocks(probe, 1, [&](const SampleBatch& batch) {
     const auto gradient = gradients(loss(batch, probe.pass), parameters);
     Tensors flat;
     for (size_t i = 0; i < gradient.size(); ++i)
       flat.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(parameters[i])).flatten().to(at::kFloat));
-    const auto all = at::cat(flat).cpu();
-    rows.push_back((keep ? keep(all) : all).reshape({1, -1}));
+    const auto row = at::cat(flat).unsqueeze(0);
+    return keep ? keep(row) : row;
   });
-  return probe.team.gather(rows.empty() ? at::empty({0}, at::kFloat) : at::cat(rows));
+}
+
+torch::Tensor sample_gradients_together(const Probe& probe, const std::vector<AdapterSite>& sites,
+                                        const Tensors& parameters, const KeepGradients& keep) {
+  if (!SampleCopies::fit(sites, parameters)) return sample_gradients(probe, parameters, keep);
+  check_probe(probe);
+  check(!parameters.empty(), "there is no parameter to take gradients of");
+  check(static_cast<bool>(probe.loss), "gradients of samples together need the sum of their losses");
+  return found_in_blocks(probe, probe.batch, [&](const SampleBatch& batch) {
+    const SampleCopies copies(sites, parameters, batch.size());
+    auto pass = probe.pass;
+    pass.given = &copies.given();
+    const auto rows = copies.gradients_of(probe.loss(batch, pass));
+    return keep ? keep(rows) : rows;
+  });
 }
 
 namespace {
@@ -216,23 +243,18 @@ std::vector<InputMoments> input_moments(const Probe& probe, const std::vector<Ad
   return out;
 }
 
-PictureLosses picture_losses(const Probe& probe) {
+torch::Tensor blank_losses(const Probe& probe, const SampleLosses& losses) {
   check_probe(probe);
   at::NoGradGuard no_grad;
-  const auto loss = loss_of(probe);
-  std::vector<double> found;
-  const LongPass pass{cat("losses with and without pictures of ", probe.set.name),
-                      static_cast<int64_t>(probe.rows.size()), 1};
-  each_block(pass, probe.team, [&](Part row, Part next) {
-    const auto batch = probe.set.rows(rows_of(probe, row));
-    if (next.size() > 0) probe.set.prefetch(rows_of(probe, next));
-    const auto blank = probe.set.composed({{kBlankPicture, probe.rows[static_cast<size_t>(row.begin)]}});
-    found.push_back(loss(batch, probe.pass).item<double>());
-    found.push_back(loss(blank, probe.pass).item<double>());
+  Tensors found;
+  const LongPass pass{cat("losses without pictures of ", probe.set.name), static_cast<int64_t>(probe.rows.size()),
+                      probe.batch};
+  each_block(pass, probe.team, [&](Part here, Part) {
+    std::vector<ComposedRow> blank;
+    for (const int64_t row : rows_of(probe, here)) blank.push_back({kBlankPicture, row});
+    found.push_back(losses(probe.set.composed(blank)).to(at::kDouble).cpu());
   });
-  const auto mine = torch::tensor(found, at::kDouble).view({-1, 2});
-  const auto all = probe.team.gather(found.empty() ? at::empty({0}, at::kDouble) : mine);
-  return {all.select(1, 0).contiguous(), all.select(1, 1).contiguous()};
+  return probe.team.gather(found.empty() ? at::empty({0}, at::kDouble) : at::cat(found));
 }
 
 }  // namespace asr

@@ -1,5 +1,5 @@
 // What a few samples say of a model: gradients of whole weights, gradients of single samples, second moments of what a
-// linear map reads, losses with and without the picture. Rows are the caller's (data/drawn_rows.h), the processes share
+// linear map reads, losses without the picture. Rows are the caller's (data/drawn_rows.h), the processes share
 // them out, a signal stops the pass, and sums are taken in the order of the rows, so that any number of processes
 // finds the same bits.
 #pragma once
@@ -35,10 +35,20 @@ struct Probe {
 // A batch's loss counts by its samples.
 std::vector<torch::Tensor> weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sites, int64_t memory);
 
-// The gradient of each row's own loss for these parameters, flat and in order, float32 on the CPU: [rows, numbers].
-// `keep` may make less of a row's gradient [numbers] before it is kept: a norm, a projection.
+// What is kept of the gradients of a batch's samples, [samples, numbers]: a row for each, on the CPU. Empty: all.
+using KeepGradients = std::function<torch::Tensor(const torch::Tensor&)>;
+
+// The gradient of each row's own loss for these parameters, flat and in order, float32: [rows, numbers]. One sample at
+// a time: the reference implementation of the next one.
 torch::Tensor sample_gradients(const Probe& probe, const std::vector<torch::Tensor>& parameters,
-                               const std::function<torch::Tensor(const torch::Tensor&)>& keep = {});
+                               const KeepGradients& keep = {});
+
+// The same for factors of experts at these sites, Probe::batch samples in one pass: every sample has a copy of the
+// factors, and gates let it through its own alone. The loss is asked for the SUM over the samples of a batch, with a
+// pass whose given weights must be part of the model's pass. Experts that do not stand alone in a slot without a gate
+// cannot go so; the samples then go one by one.
+torch::Tensor sample_gradients_together(const Probe& probe, const std::vector<AdapterSite>& sites,
+                                        const std::vector<torch::Tensor>& parameters, const KeepGradients& keep = {});
 
 // Of every site: the mean of x x^T over all vectors x that it read, [in, in] in double, and how many there were.
 // Samples go through alone, so that no padding is among them.
@@ -48,10 +58,9 @@ struct InputMoments {
 };
 std::vector<InputMoments> input_moments(const Probe& probe, const std::vector<AdapterSite>& sites);
 
-// Of each row, [rows] in double on the CPU.
-struct PictureLosses {
-  torch::Tensor with_picture, with_blank;
-};
-PictureLosses picture_losses(const Probe& probe);
+// What `losses` says of each row, [samples of the batch], with a blank picture in the place of its own: [rows] in
+// double on the CPU.
+using SampleLosses = std::function<torch::Tensor(const SampleBatch&)>;
+torch::Tensor blank_losses(const Probe& probe, const SampleLosses& losses);
 
 }  // namespace asr

@@ -14,6 +14,10 @@ torch::Tensor Task::targets(const SampleBatch& batch) const {
   return labels.index_select(0, labels.ge(0).nonzero().flatten());
 }
 
+torch::Tensor Task::owners(const SampleBatch& batch) const {
+  return batch.input.labels.ge(0).nonzero().select(1, 0);
+}
+
 torch::Tensor Task::logits_of(const Backbone& model, const SampleBatch& batch, const Pass& pass,
                               const std::vector<torch::Tensor>& parameters) const {
   Want want;

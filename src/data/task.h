@@ -29,6 +29,7 @@ class Task {
   virtual int64_t learnt(const SampleBatch& batch) const = 0;  // how many the loss is a mean of
   // The right choice of each of them, in the order of the logits; unless a task says otherwise, the answer tokens.
   virtual torch::Tensor targets(const SampleBatch& batch) const;
+  virtual torch::Tensor owners(const SampleBatch& batch) const;  // the sample of each, in the same order
   virtual std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
                                            int64_t longest) const = 0;
   virtual NamedParameters parameters() const { return {}; }  // trained with the adapters

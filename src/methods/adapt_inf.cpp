@@ -120,7 +120,7 @@ class AdaptInf final : public Method {
       pool = std::min(static_cast<double>(buffer_size_), pool + fresh);
     }
     out.backward_samples = measured_samples;
-    out.forward_samples = 2 * measured_samples;  // with the picture, and with a blank one
+    out.forward_samples = measured_samples;  // with a blank picture
     out.checkpoint_bytes = keep_.keep == KeepPictures::files ? 0 : run.kept_picture_bytes(buffer_size_);
     out.host_bytes = out.checkpoint_bytes + 4 * most * static_cast<double>(dimension_);
     return out;
@@ -172,47 +172,62 @@ class AdaptInf final : public Method {
     return by_layer[layer];
   }
 
-  torch::Tensor log_perplexity(const StageContext& stage, const SampleBatch& batch) const {
-    const auto routed = stage.training(batch);
-    const auto logits = stage.task.logits_of(stage.model, batch, routed.pass()).to(at::kFloat);
-    const auto losses = at::cross_entropy_loss(logits, stage.task.targets(batch), {}, at::Reduction::None);
-    return log_perplexity_of(losses, perplexity_);
+  // Log PPL, and EL2N and entropy beside it, of logits of a batch's samples: [samples, 3] in double.
+  torch::Tensor scores_of(const Task& task, const torch::Tensor& logits, const SampleBatch& batch) const {
+    const auto targets = task.targets(batch);
+    const RowOwners owners{task.owners(batch), batch.size()};
+    const auto losses = at::cross_entropy_loss(logits.to(at::kFloat), targets, {}, at::Reduction::None);
+    return at::cat({log_perplexities(losses, owners, perplexity_).unsqueeze(1), uncertainty(logits, targets, owners)},
+                   1);
   }
 
-  Seen measured(const StageContext& stage, const SampleSet& set, const std::vector<int64_t>& rows) const {
+  // Log PPL, EL2N, entropy and the norm of its gradient, and then the gradient, of every row: [rows, 4 + numbers].
+  torch::Tensor with_pictures(const StageContext& stage, Probe& probe) const {
     const auto parameters = adapters_of_layer(stage.bank);
     int64_t length = 0;
     for (const auto& tensor : parameters) length += tensor.numel();
     SignProjection project(length, dimension_, kProjectionKey);
-    Probe probe{stage.model, set, rows, stage.team};
-    torch::Tensor uncertain;  // of the sample whose gradient comes next
-    probe.loss = [&](const SampleBatch& batch, const Pass&) {
-      const auto routed = stage.training(batch);
+    torch::Tensor scores;  // of the samples whose gradients come next
+    probe.loss = [&](const SampleBatch& batch, const Pass& pass) {
+      auto routed = stage.training(batch);
+      if (pass.given) routed.given.insert(pass.given->begin(), pass.given->end());
       Want want;
       want.loss = false;
       stage.task.ask_for_loss(want);
       stage.task.ask_for_logits(want);
-      const auto out = stage.model.forward(batch.input, routed.pass(), want);
-      uncertain = uncertainty(stage.task.logits(out).detach(), stage.task.targets(batch)).cpu();
-      return stage.task.loss(out, batch, {});
+      const auto seen = routed.seen(batch);
+      const auto out = stage.model.forward(seen.input, routed.pass(), want);
+      scores = scores_of(stage.task, stage.task.logits(out).detach(), seen);
+      const auto each = at::full({batch.size()}, static_cast<double>(batch.size()), scores.options().dtype(at::kFloat));
+      return stage.task.loss(out, seen, each);
     };
-    const auto found = sample_gradients(probe, parameters, [&](const torch::Tensor& gradient) {
-      const auto vector = project(gradient.to(stage.model.device())).cpu();
-      return at::cat({uncertain, gradient.norm().reshape({1}), vector});
+    return sample_gradients_together(probe, stage.bank.sites(), parameters, [&](const torch::Tensor& gradients) {
+      return at::cat({scores.to(at::kFloat), gradients.norm(2, 1, true), project(gradients)}, 1);
     });
+  }
+
+  Seen measured(const StageContext& stage, const SampleSet& set, const std::vector<int64_t>& rows) const {
+    Probe probe{stage.model, set, rows, stage.team};
+    probe.batch = stage.batch_size;
+    const auto found = with_pictures(stage, probe);
     check(at::isfinite(found).all().item<bool>(), "stage ", stage.stage,
           ": the gradient of a sample holds what is no number; lower learning_rate");
-    probe.loss = [&](const SampleBatch& batch, const Pass&) { return log_perplexity(stage, batch); };
-    const auto losses = picture_losses(probe);
-    const auto vectors = found.narrow(1, 3, found.size(1) - 3);
-    Seen out{vectors / vectors.norm(2, 1, true).clamp_min(1e-12), {}};
+    probe.batch = set.pass_samples();
+    const auto blank = blank_losses(probe, [&](const SampleBatch& batch) {
+      const auto routed = stage.training(batch);
+      const auto seen = routed.seen(batch);
+      const auto logits = stage.task.logits_of(stage.model, seen, routed.pass());
+      return scores_of(stage.task, logits, seen).select(1, 0);
+    });
+    constexpr int64_t kScores = 4;
+    const auto vectors = found.narrow(1, kScores, found.size(1) - kScores);
+    Seen out{(vectors / vectors.norm(2, 1, true).clamp_min(1e-12)).to(stage.model.device()), {}};
     const auto add = [&](const torch::Tensor& score) {
       const auto values = score.to(at::kDouble).contiguous();
       out.scores.emplace_back(values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
     };
-    add(losses.with_picture);
-    for (int64_t column = 0; column < 3; ++column) add(found.select(1, column));
-    add((losses.with_blank - losses.with_picture).exp());
+    for (int64_t column = 0; column < kScores; ++column) add(found.select(1, column));
+    add((blank - found.select(1, 0)).exp());
     return out;
   }
 

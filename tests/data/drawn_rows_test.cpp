@@ -42,6 +42,13 @@ TEST(DrawnRows, DependOnTheKeyAlone) {
   EXPECT_NE(drawn_rows(500, 20, 1), drawn_rows(500, 20, 2));
 }
 
+TEST(SpacedRows, CoverTheWholeEvenly) {
+  EXPECT_EQ(spaced_rows(12, 8), (std::vector<int64_t>{0, 1, 3, 4, 6, 7, 9, 10}));
+  EXPECT_EQ(spaced_rows(10, 2), (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(spaced_rows(3, 9), first_rows(3));
+  EXPECT_EQ(spaced_rows(3, 0), first_rows(1));
+}
+
 TEST(DrawKey, DiffersByPurposeSeedStageAndTask) {
   std::set<uint64_t> keys;
   for (const auto purpose : {DrawPurpose::prototypes, DrawPurpose::fisher, DrawPurpose::analysis, DrawPurpose::probe}) {

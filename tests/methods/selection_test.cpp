@@ -67,18 +67,28 @@ TEST(Selection, EntropyIsOfStandardisedValuesInFiftyBins) {
   EXPECT_NEAR(score_entropy(wide, ScoreHistogram::sound), score_entropy(narrow, ScoreHistogram::sound), 1e-12);
 }
 
-TEST(Selection, ScoresOfASample) {
-  // p = (1/2, 1/4, 1/4), right: the first; and (1/10, 8/10, 1/10), right: the last.
-  const auto logits = torch::tensor({{0.5, 0.25, 0.25}, {0.1, 0.8, 0.1}}).log() + 3;
-  const auto found = uncertainty(logits, torch::tensor({0, 2}, at::kLong));
+TEST(Selection, ScoresOfSamples) {
+  // p = (1/2, 1/4, 1/4), right: the first; and (1/10, 8/10, 1/10), right: the last. Both rows are of sample 1; sample 0
+  // has the row between them, p = (1/3, 1/3, 1/3).
+  const auto logits = torch::tensor({{0.5, 0.25, 0.25}, {1.0, 1.0, 1.0}, {0.1, 0.8, 0.1}}).log() + 3;
+  const RowOwners owners{torch::tensor({1, 0, 1}, at::kLong), 2};
+  const auto found = uncertainty(logits, torch::tensor({0, 1, 2}, at::kLong), owners);
   const double first = std::sqrt(0.25 + 0.0625 + 0.0625), second = std::sqrt(0.01 + 0.64 + 0.81);
-  EXPECT_NEAR(found[0].item<double>(), (first + second) / 2, 1e-6);
+  EXPECT_NEAR(found[1][0].item<double>(), (first + second) / 2, 1e-6);
+  EXPECT_NEAR(found[0][0].item<double>(), std::sqrt(6.0) / 3, 1e-6);
   const double one = 0.5 * std::log(2.0) + 0.5 * std::log(4.0), two = 0.2 * std::log(10.0) + 0.8 * std::log(1.25);
-  EXPECT_NEAR(found[1].item<double>(), (one + two) / 2, 1e-6);
-  const auto losses = torch::tensor({1.0, 3.0}, at::kDouble);
-  EXPECT_NEAR(log_perplexity_of(losses, PerplexityForm::sound).item<double>(), 2, 1e-12);
-  EXPECT_NEAR(log_perplexity_of(losses, PerplexityForm::released).item<double>(),
-              std::log((std::exp(1.0) + std::exp(3.0)) / 2), 1e-12);
+  EXPECT_NEAR(found[1][1].item<double>(), (one + two) / 2, 1e-6);
+  EXPECT_NEAR(found[0][1].item<double>(), std::log(3.0), 1e-6);
+  // Answers that are worth something each: |target - p| of (1, 0.3, 0).
+  const auto soft =
+      uncertainty(logits.narrow(0, 0, 1), torch::tensor({{1.0, 0.3, 0.0}}), {torch::zeros({1}, at::kLong), 1});
+  EXPECT_NEAR(soft[0][0].item<double>(), std::sqrt(0.25 + 0.0025 + 0.0625), 1e-6);
+  const auto losses = torch::tensor({1.0, 5.0, 3.0}, at::kDouble);
+  const auto sound = log_perplexities(losses, owners, PerplexityForm::sound),
+             released = log_perplexities(losses, owners, PerplexityForm::released);
+  EXPECT_NEAR(sound[1].item<double>(), 2, 1e-12);
+  EXPECT_NEAR(released[1].item<double>(), std::log((std::exp(1.0) + std::exp(3.0)) / 2), 1e-12);
+  for (const auto& form : {sound, released}) EXPECT_NEAR(form[0].item<double>(), 5, 1e-12);
 }
 
 TEST(Selection, BudgetsAreEqualUpToSizesAndPassOnTheRest) {
@@ -158,19 +168,20 @@ TEST(Selection, PruningKeepsWhatIsLeastLikeTheRowsBefore) {
 
 TEST(Selection, SignsKeepLengthsOnAverage) {
   SignProjection short_one(8, 8, 1);
-  const auto x = torch::arange(8, at::kFloat);
+  const auto x = torch::arange(16, at::kFloat).view({2, 8});
   EXPECT_TRUE(short_one(x).equal(x));
   SignProjection project(5000, 400, 1), same(5000, 400, 1), other(5000, 400, 2);
   // Each basis vector shows its row of signs.
-  auto one = torch::zeros({5000});
-  one[4999] = 20;
-  const auto signs = project(one);
+  auto one = torch::zeros({2, 5000});
+  one[1][4999] = 20;
+  const auto signs = project(one)[1];
+  EXPECT_EQ(project(one)[0].abs().max().item<double>(), 0);
   EXPECT_TRUE(signs.abs().allclose(torch::ones({400})));  // 20 / sqrt(400)
   EXPECT_LT(signs.mean().abs().item<double>(), 0.25);     // 5 deviations
-  EXPECT_TRUE(signs.equal(same(one)));
-  EXPECT_FALSE(signs.equal(other(one)));
+  EXPECT_TRUE(signs.equal(same(one)[1]));
+  EXPECT_FALSE(signs.equal(other(one)[1]));
   auto generator = at::detail::createCPUGenerator(3);
-  const auto y = at::randn({5000}, generator, at::CPU(at::kFloat));
+  const auto y = at::randn({1, 5000}, generator, at::CPU(at::kFloat));
   // The squared length is off by a factor of 1 + sqrt(2 / 400) z.
   EXPECT_NEAR((project(y).square().sum() / y.square().sum()).item<double>(), 1, 0.35);
   EXPECT_CONTAINS(message_of([] { SignProjection(int64_t(1) << 40, 8192, 1); }), "lower adapt-inf.dimension");

@@ -16,27 +16,37 @@ constexpr int64_t kBins = 50;
 constexpr double kTail = 0.05;
 constexpr int64_t kProjectionRows = 4096;  // of the sign matrix that are widened at a time
 
-// |x - c|^2 of rows and centres, [n, k].
-torch::Tensor squared_distances(const torch::Tensor& rows, const torch::Tensor& centres) {
-  const auto square = [](const torch::Tensor& t) { return t.square().sum(1); };
-  return (square(rows).unsqueeze(1) - 2 * rows.mm(centres.t()) + square(centres).unsqueeze(0)).clamp_min(0);
-}
+// Rows with their squared lengths, which do not change while centres move.
+struct MeasuredRows {
+  torch::Tensor rows, squares;  // [n, D], [n, 1]
+
+  explicit MeasuredRows(const torch::Tensor& all) : rows(all), squares(all.square().sum(1, true)) {}
+  MeasuredRows(const torch::Tensor& some, const torch::Tensor& their) : rows(some), squares(their) {}
+  MeasuredRows at(const torch::Tensor& index) const {
+    return {rows.index_select(0, index), squares.index_select(0, index)};
+  }
+  // |x - c|^2 of rows and centres, [n, k].
+  torch::Tensor distances(const torch::Tensor& centres) const {
+    return (squares - 2 * rows.mm(centres.t()) + centres.square().sum(1).unsqueeze(0)).clamp_min(0);
+  }
+};
 
 // Rows, each drawn by its squared distance to the nearest one drawn before; equally likely where all are at 0.
-torch::Tensor first_centres(const torch::Tensor& vectors, int64_t count, Random& random) {
+torch::Tensor first_centres(const MeasuredRows& all, int64_t count, Random& random) {
+  const auto& vectors = all.rows;
   std::vector<int64_t> drawn = {random.below(static_cast<uint32_t>(vectors.size(0)))};
-  auto nearest = squared_distances(vectors, vectors.narrow(0, drawn[0], 1)).flatten();
+  auto nearest = all.distances(vectors.narrow(0, drawn[0], 1)).flatten();
   while (static_cast<int64_t>(drawn.size()) < count) {
-    const auto sums = nearest.to(at::kDouble).cumsum(0).contiguous();
+    const auto sums = nearest.cpu().to(at::kDouble).cumsum(0).contiguous();
     const double *begin = sums.data_ptr<double>(), *end = begin + sums.numel();
-    const double all = *(end - 1);
-    const int64_t place = std::upper_bound(begin, end, random.uniform() * all) - begin;
+    const double total = *(end - 1);
+    const int64_t place = std::upper_bound(begin, end, random.uniform() * total) - begin;
     const int64_t row =
-        all > 0 ? std::min(place, vectors.size(0) - 1) : random.below(static_cast<uint32_t>(vectors.size(0)));
+        total > 0 ? std::min(place, vectors.size(0) - 1) : random.below(static_cast<uint32_t>(vectors.size(0)));
     drawn.push_back(row);
-    nearest = at::minimum(nearest, squared_distances(vectors, vectors.narrow(0, row, 1)).flatten());
+    nearest = at::minimum(nearest, all.distances(vectors.narrow(0, row, 1)).flatten());
   }
-  return vectors.index_select(0, torch::tensor(drawn, at::kLong)).clone();
+  return vectors.index_select(0, torch::tensor(drawn, at::kLong).to(vectors.device())).clone();
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -54,25 +64,26 @@ double deviation_of(const std::vector<double>& values) {
 
 std::vector<int64_t> clusters_of(const torch::Tensor& vectors, const KMeans& how) {
   check(vectors.dim() == 2 && vectors.size(0) > 0 && how.clusters > 0, "there is nothing to cluster");
-  const auto rows = vectors.to(at::kCPU, at::kFloat);
-  const int64_t count = rows.size(0), batch = std::min(how.batch, count);
+  const MeasuredRows all(vectors.to(at::kFloat));
+  const int64_t count = vectors.size(0), batch = std::min(how.batch, count);
   Random random({how.key, 0x6b3a});
-  auto centres = first_centres(rows, std::min(how.clusters, count), random);
-  auto given = at::zeros({centres.size(0), 1}, at::kFloat);
-  for (int64_t round = 0; round < how.rounds; ++round) {
+  auto centres = first_centres(all, std::min(how.clusters, count), random);
+  const auto numbers = at::arange(centres.size(0), at::device(vectors.device()).dtype(at::kLong)).unsqueeze(1);
+  auto given = at::zeros({centres.size(0), 1}, centres.options());
+  const auto drawn = [&] {
     std::vector<int64_t> index(static_cast<size_t>(batch));
-    if (batch == count)
-      std::iota(index.begin(), index.end(), 0);
-    else
-      for (auto& row : index) row = random.below(static_cast<uint32_t>(count));
-    const auto taken = rows.index_select(0, torch::tensor(index, at::kLong));
-    const auto owner = squared_distances(taken, centres).argmin(1);
-    auto sums = at::zeros_like(centres).index_add_(0, owner, taken);
-    const auto fresh = at::zeros_like(given).index_add_(0, owner, at::ones({batch, 1}, at::kFloat));
-    centres = (centres * given + sums) / (given + fresh).clamp_min(1) + centres * (given + fresh).eq(0);
+    for (auto& row : index) row = random.below(static_cast<uint32_t>(count));
+    return all.at(torch::tensor(index, at::kLong).to(vectors.device()));
+  };
+  for (int64_t round = 0; round < how.rounds; ++round) {
+    const auto taken = batch < count ? drawn() : all;
+    // A product adds rows up in one order on every device, so that all processes find the same centres.
+    const auto owned = taken.distances(centres).argmin(1).unsqueeze(0).eq(numbers).to(at::kFloat);  // [k, batch]
+    const auto fresh = owned.sum(1, true);
+    centres = (centres * given + owned.mm(taken.rows)) / (given + fresh).clamp_min(1) + centres * (given + fresh).eq(0);
     given += fresh;
   }
-  const auto owner = squared_distances(rows, centres).argmin(1).contiguous();
+  const auto owner = all.distances(centres).argmin(1).cpu().contiguous();
   return {owner.data_ptr<int64_t>(), owner.data_ptr<int64_t>() + count};
 }
 
@@ -105,15 +116,22 @@ double score_entropy(const std::vector<double>& values, ScoreHistogram histogram
   return out;
 }
 
-torch::Tensor log_perplexity_of(const torch::Tensor& losses, PerplexityForm form) {
-  if (form == PerplexityForm::sound) return losses.mean();
-  return losses.logsumexp(0) - std::log(static_cast<double>(losses.numel()));
+torch::Tensor RowOwners::means(const torch::Tensor& values) const {
+  const auto each = values.to(at::kDouble);
+  const auto sums = at::zeros({samples}, each.options()).index_add(0, sample, each);
+  const auto counts = at::zeros({samples}, each.options()).index_add(0, sample, at::ones_like(each));
+  return sums / counts.clamp_min(1);
 }
 
-torch::Tensor uncertainty(const torch::Tensor& logits, const torch::Tensor& targets) {
+torch::Tensor log_perplexities(const torch::Tensor& losses, const RowOwners& owners, PerplexityForm form) {
+  if (form == PerplexityForm::sound) return owners.means(losses);
+  return owners.means(losses.to(at::kDouble).exp()).log();
+}
+
+torch::Tensor uncertainty(const torch::Tensor& logits, const torch::Tensor& targets, const RowOwners& owners) {
   const auto log_p = logits.to(at::kFloat).log_softmax(-1), p = log_p.exp();
-  const auto right = at::one_hot(targets, p.size(-1)).to(at::kFloat);
-  return at::stack({(right - p).norm(2, -1).mean(), -(p * log_p).sum(-1).mean()});
+  const auto right = targets.dim() == 2 ? targets : at::one_hot(targets, p.size(-1)).to(at::kFloat);
+  return at::stack({owners.means((right - p).norm(2, -1)), owners.means(-(p * log_p).sum(-1))}, 1);
 }
 
 std::vector<int64_t> shared_out(int64_t total, const std::vector<int64_t>& sizes, const std::vector<double>& weights) {
@@ -190,7 +208,7 @@ std::vector<int64_t> covering_draw(const std::vector<double>& values, int64_t wa
 }
 
 torch::Tensor nearest_before(const torch::Tensor& vectors) {
-  const auto rows = vectors.to(at::kCPU, at::kFloat);
+  const auto rows = vectors.to(at::kFloat);
   const auto unit = rows / rows.norm(2, 1, true).clamp_min(1e-12);
   auto out = at::full({rows.size(0)}, -2.0, at::kDouble);
   constexpr int64_t kBlock = 512;
@@ -198,7 +216,7 @@ torch::Tensor nearest_before(const torch::Tensor& vectors) {
     const int64_t size = std::min(kBlock, rows.size(0) - begin);
     const auto cosines = unit.narrow(0, begin, size).mm(unit.narrow(0, 0, begin + size).t());
     const auto later = at::ones_like(cosines).triu(begin).gt(0);
-    out.narrow(0, begin, size).copy_(cosines.masked_fill(later, -2).amax(1));
+    out.narrow(0, begin, size).copy_(cosines.masked_fill(later, -2).amax(1).cpu());
   }
   return out;
 }
@@ -210,7 +228,7 @@ std::vector<int64_t> least_alike(const torch::Tensor& vectors, const std::vector
   const auto budgets = shared_out(wanted, sizes, std::vector<double>(sizes.size(), 1.0));
   for (size_t c = 0; c < clusters.size(); ++c) {
     if (budgets[c] == 0) continue;
-    const auto index = torch::tensor(clusters[c], at::kLong);
+    const auto index = torch::tensor(clusters[c], at::kLong).to(vectors.device());
     const auto order = std::get<1>(at::sort(nearest_before(vectors.index_select(0, index)), /*stable=*/true, 0, false));
     for (int64_t i = 0; i < budgets[c]; ++i) out.push_back(clusters[c][static_cast<size_t>(order[i].item<int64_t>())]);
   }
@@ -239,12 +257,12 @@ SignProjection::SignProjection(int64_t numbers, int64_t dimension, uint64_t key)
 torch::Tensor SignProjection::operator()(const torch::Tensor& x) {
   if (!signs_.defined()) return x;
   if (signs_.device() != x.device()) signs_ = signs_.to(x.device());
-  auto out = at::zeros({1, dimension_}, x.options());
+  auto out = at::zeros({x.size(0), dimension_}, x.options());
   for (int64_t begin = 0; begin < signs_.size(0); begin += kProjectionRows) {
     const int64_t size = std::min(kProjectionRows, signs_.size(0) - begin);
-    out += x.narrow(0, begin, size).unsqueeze(0).mm(signs_.narrow(0, begin, size).to(x.scalar_type()));
+    out += x.narrow(1, begin, size).mm(signs_.narrow(0, begin, size).to(x.scalar_type()));
   }
-  return out.flatten() / std::sqrt(static_cast<double>(dimension_));
+  return out / std::sqrt(static_cast<double>(dimension_));
 }
 
 }  // namespace asr

@@ -19,7 +19,7 @@ struct KMeans {
   int64_t batch = 1024, rounds = 100;
   uint64_t key = 0;
 };
-// The cluster of every row of `vectors` [N, D], from 0; some may have no rows.
+// The cluster of every row of `vectors` [N, D], from 0; some may have no rows. On their device.
 std::vector<int64_t> clusters_of(const torch::Tensor& vectors, const KMeans& how);
 std::vector<std::vector<int64_t>> rows_by_cluster(const std::vector<int64_t>& cluster);
 
@@ -39,10 +39,18 @@ template <>
 struct EnumNames<PerplexityForm> {
   static constexpr const char* names[] = {"sound", "released"};
 };
-// Of a sample's losses, [answer tokens]: their mean; `released`: log of the mean of their exp, which the worst decides.
-torch::Tensor log_perplexity_of(const torch::Tensor& losses, PerplexityForm form);
-// EL2N and entropy, means over answer tokens of |onehot - p| and of -sum p log p, of logits [tokens, choices]: [2]
-torch::Tensor uncertainty(const torch::Tensor& logits, const torch::Tensor& targets);
+// Which sample each row of logits belongs to: one row a sample, or one for each of its answer tokens.
+struct RowOwners {
+  torch::Tensor sample;  // [rows], from 0
+  int64_t samples = 0;
+  torch::Tensor means(const torch::Tensor& values) const;  // of each sample's own rows, [rows] to [samples] in double
+};
+// Of the losses of all rows, [rows]: each sample's mean; `released`: log of the mean of their exp, which the worst
+// decides. [samples]
+torch::Tensor log_perplexities(const torch::Tensor& losses, const RowOwners& owners, PerplexityForm form);
+// EL2N and entropy, each sample's means of |target - p| and of -sum p log p, of logits [rows, choices]: [samples, 2].
+// Targets are choices [rows] or what each choice is worth [rows, choices].
+torch::Tensor uncertainty(const torch::Tensor& logits, const torch::Tensor& targets, const RowOwners& owners);
 
 // `total` shared out in proportion to the weights, none above its size; what some have no room for goes to the others.
 // Weights that are all 0 count as equal.
@@ -64,7 +72,8 @@ std::vector<int64_t> least_alike(const torch::Tensor& vectors, const std::vector
 class SignProjection {
  public:
   SignProjection(int64_t numbers, int64_t dimension, uint64_t key);
-  torch::Tensor operator()(const torch::Tensor& x);  // [numbers] to [dimension], on x's device; x itself where shorter
+  // [n, numbers] to [n, dimension], on x's device; x itself where it is shorter.
+  torch::Tensor operator()(const torch::Tensor& x);
 
  private:
   int64_t dimension_;
