@@ -15,18 +15,22 @@ const Gate& gate_of(const SlotAtSite& slot, const Pass& pass) {
   return pass.answering ? slot.answering : slot.training;
 }
 
-// A number per expert or per sample and expert, for the rows of x: [1, ..., E] or [rows of x, 1, ..., E].
-torch::Tensor along_rows(const torch::Tensor& weights, const torch::Tensor& x, const Pass& pass) {
+// A number per expert, or per row of x and expert, beside x: [1, ..., E] or [rows of x, 1, ..., E].
+torch::Tensor along_rows(const torch::Tensor& weights, const torch::Tensor& x) {
   auto shape = std::vector<int64_t>(static_cast<size_t>(x.dim()), 1);
   shape.back() = weights.size(-1);
-  if (weights.dim() == 1 || weights.size(0) == 1) return weights.reshape(shape);
-  auto rows = weights;
-  if (pass.row_samples.defined() && pass.row_samples.size(0) == x.size(0))
-    rows = rows.index_select(0, pass.row_samples);
+  if (weights.dim() == 2) shape.front() = weights.size(0);
+  return weights.reshape(shape);
+}
+
+// The same of numbers per sample, whose rows of x may be several: tiles or patches.
+torch::Tensor along_samples(const torch::Tensor& weights, const torch::Tensor& x, const Pass& pass) {
+  if (weights.dim() == 1 || weights.size(0) == 1) return along_rows(weights, x);
+  const bool several = pass.row_samples.defined() && pass.row_samples.size(0) == x.size(0);
+  const auto rows = several ? weights.index_select(0, pass.row_samples) : weights;
   check(rows.size(0) == x.size(0), "a gate has weights for ", weights.size(0), " samples where a layer reads ",
         x.size(0), " rows; weights per sample cannot be used at this site");
-  shape.front() = rows.size(0);
-  return rows.view(shape);
+  return along_rows(rows, x);
 }
 
 // The state that a router reads: [..., in] of every token, or [B, in] of a sequence.
@@ -64,7 +68,7 @@ torch::Tensor router_weights(const Gate& gate, size_t slot, const torch::Tensor&
   auto routers = gate.earlier_routers;
   routers.push_back(gate.router);
   const auto count = static_cast<int64_t>(routers.size());
-  const auto given = along_rows(given_to(slot, pass).to(x.options()), state, pass);  // [rows or 1, ..., R]
+  const auto given = along_samples(given_to(slot, pass).to(x.options()), state, pass);  // [rows or 1, ..., R]
   check(given.size(-1) == count, "slot ", slot, " has ", count, " routers and was given ", given.size(-1), " weights");
   auto shape = state.sizes().vec();
   shape.back() = count;
@@ -80,7 +84,7 @@ torch::Tensor slot_weights(const Linear& linear, size_t number, const torch::Ten
   if (gate.kind == GateKind::sum) return torch::ones({static_cast<int64_t>(slot.experts.size())}, x.options());
   torch::Tensor given, routed;
   if (gate.kind == GateKind::given || gate.router_share < 1) {
-    given = along_rows(given_to(number, pass).to(x.options()), x, pass);
+    given = along_samples(given_to(number, pass).to(x.options()), x, pass);
     const int64_t width = given.size(-1);
     check(width == static_cast<int64_t>(slot.experts.size()) || width == joined_rank(slot), "slot ", number, " has ",
           slot.experts.size(), " experts and was given ", width, " weights");
@@ -96,7 +100,7 @@ torch::Tensor slot_weights(const Linear& linear, size_t number, const torch::Ten
     if (pass.latch && sequence) pass.latch->weights[key] = routed;
     if (pass.observer) pass.observer->see_weights(linear, number, routed, pass.sequence_mask);
   }
-  if (sequence) routed = along_rows(routed, x, pass);
+  if (sequence) routed = along_rows(routed, x);  // one a row of x, as they were read
   return gate.router_share < 1 ? routed * gate.router_share + given * (1 - gate.router_share) : routed;
 }
 

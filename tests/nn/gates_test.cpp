@@ -147,6 +147,33 @@ TEST(Gates, WeightsPerColumnAndPerRow) {
   EXPECT_CONTAINS(error_of([&] { linear(x, pass); }), "none were");
 }
 
+// Where the rows of x are tiles, two of the first sample and three of the second, a router that reads the sequence
+// reads every tile, and what it finds is that tile's own; weights that are given are the samples'.
+TEST(Gates, ATileIsWeighedByWhatItReadsItself) {
+  torch::manual_seed(4);
+  const auto x = torch::randn({5, 4, kIn});
+  for (const auto reads : {RouterReads::first, RouterReads::mean})
+    for (const double share : {1.0, 0.25}) {
+      const auto linear = gated_linear(router(reads, 0, share));
+      const GivenWeights given = {{0, torch::tensor({{1.0, 0.0, 0.0}, {0.0, 0.5, 2.0}})}};
+      Pass pass;
+      pass.row_samples = torch::tensor({0, 0, 1, 1, 1}, at::kLong);
+      pass.given = &given;
+      const auto found = linear(x, pass);
+      for (int64_t row = 0; row < 5; ++row) {
+        const auto state = reads == RouterReads::first ? x[row][0] : x[row].mean(0);
+        const auto routed = at::mv(linear.slots[0].training.router.detach(), state).softmax(0);
+        const auto weights = routed * share + given.at(0)[row < 2 ? 0 : 1] * (1 - share);
+        auto expected = at::linear(x[row], linear.weight);
+        for (int64_t e = 0; e < kExperts; ++e) {
+          const auto& expert = linear.slots[0].experts[static_cast<size_t>(e)];
+          expected = expected + at::linear(at::linear(x[row], expert.a), expert.b) * weights[e] * expert.scale;
+        }
+        EXPECT_TRUE(at::allclose(found[row], expected, 1e-4, 1e-4)) << row << ", share " << share;
+      }
+    }
+}
+
 TEST(Gates, TrainingAndAnsweringMayDiffer) {
   torch::manual_seed(7);
   auto linear = gated_linear({});
