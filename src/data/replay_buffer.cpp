@@ -193,7 +193,7 @@ void ReplayBuffer::state(StateVisitor& visitor) {
   visitor.tensor("picture_ends", StateKind::sample, ends);
   visitor.tensor("posterior", StateKind::sample, posterior_);
   visitor.text("texts", StateKind::question, texts);
-  visitor.tensor("stage", StateKind::statistics, stages);
+  visitor.tensor("stage", StateKind::sample, stages);
   take_state(ends, stages, texts);
 }
 

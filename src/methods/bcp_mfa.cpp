@@ -69,7 +69,12 @@ class BcpMfa final : public Method {
 
   void state(StateVisitor& visitor) override { replay_.state(visitor); }
   std::vector<StateShape> kept(const StateSizes&) const override { return GroupReplay::kept(); }
-  MethodCosts costs(const CostContext& run) const override { return replay_.costs(run); }
+  MethodCosts costs(const CostContext& run) const override {
+    auto out = replay_.costs(run);
+    const double answers = std::min(static_cast<double>(most_answers_), run.samples());
+    out.trained = run.width * (answers + 2);  // rotation, scale and shift of its head
+    return out;
+  }
 
  private:
   double weight_ = 5;

@@ -42,17 +42,23 @@ struct CostContext {
 struct MethodCosts {
   double device_bytes = 0, host_bytes = 0;  // kept while training, beside adapters and their moments
   double checkpoint_bytes = 0;
-  double forward_passes = 0;    // of every sample of a step, beside the pass that trains
-  double forward_samples = 0;   // samples that go through the model after stages, in all stages together
-  double backward_samples = 0;  // the same, with a backward pass
-  int64_t measured_stages = 0;  // whose spectral moments it asks for
-  bool reference = false;       // embeddings of the base model for every training sample
+  double trained = 0;                // numbers that are trained beside the adapters
+  double forward_passes = 0;         // of every sample of a step, beside the pass that trains
+  double picture_passes = 0;         // of a step's samples through the vision tower alone, where features are not kept
+  double answer_picture_passes = 0;  // the same of every answer
+  double forward_samples = 0;        // samples that go through the model after stages, in all stages together
+  double backward_samples = 0;       // the same, with a backward pass
+  int64_t measured_stages = 0;       // whose spectral moments it asks for
+  bool reference = false;            // embeddings of the base model for every training sample
 
   MethodCosts& operator+=(const MethodCosts& other) {
     device_bytes += other.device_bytes;
     host_bytes += other.host_bytes;
     checkpoint_bytes += other.checkpoint_bytes;
+    trained += other.trained;
     forward_passes += other.forward_passes;
+    picture_passes += other.picture_passes;
+    answer_picture_passes += other.answer_picture_passes;
     forward_samples += other.forward_samples;
     backward_samples += other.backward_samples;
     measured_stages = std::max(measured_stages, other.measured_stages);  // measured once for all

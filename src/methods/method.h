@@ -186,6 +186,9 @@ class Method {
   // begins as well, so it may depend on nothing that is learnt.
   virtual void plan(const PhasePlan&, std::vector<Phase>& /*phases*/) const {}
   virtual void route(RouteContext&) {}
+  // What an answer takes of it beside adapters and their gates, in words; empty: nothing. A run's adapter folder then
+  // holds what the method keeps, and is no PEFT folder.
+  virtual std::string answers_with() const { return {}; }
 
   virtual void begin_stage(StageContext&) {}  // once a stage: may change adapters and what is kept
   // The samples that the stage's steps take, where a method chooses them; for the same model, as many as it planned.

@@ -232,6 +232,7 @@ class Pclr final : public Method {
     for (int64_t t = pool_ - 1; t + 1 < stages; ++t) integrated += epochs_ * run.task_samples[static_cast<size_t>(t)];
     out.device_bytes = (integrated > 0 ? 2 : 1) * adapters + keys;
     out.backward_samples = out.forward_samples = integrated;
+    out.picture_passes = out.answer_picture_passes = 1;  // of a query
     return out;
   }
 

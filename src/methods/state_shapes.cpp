@@ -21,7 +21,7 @@ std::vector<StateShape> replay_shapes() {
           {"picture_ends", StateKind::sample, {kAnySize}},
           {"posterior", StateKind::sample, {kAnySize, kAnySize}},
           {"texts", StateKind::question, {kAnySize}},
-          {"stage", StateKind::statistics, {kAnySize}}};
+          {"stage", StateKind::sample, {kAnySize}}};
 }
 
 }  // namespace asr

@@ -88,6 +88,8 @@ class Vqacl final : public Method {
         at::stack({nearest_rows(types_.rows(), question, zeros), nearest_rows(objects_.rows(), picture, zeros)}, 1);
   }
 
+  std::string answers_with() const override { return "prototypes that vqacl inserts after the visual tokens"; }
+
   void after_stage(StageContext& stage) override { replay_.share_out(stage); }
 
   void state(StateVisitor& visitor) override {
@@ -109,6 +111,7 @@ class Vqacl final : public Method {
     constexpr double kClasses = 90;  // the paper's question types and object classes
     out.device_bytes += 4 * kClasses * run.width;
     out.checkpoint_bytes += 4 * kClasses * run.width;
+    out.picture_passes = out.answer_picture_passes = 1;  // what is retrieved is read off the picture first
     return out;
   }
 

@@ -128,7 +128,7 @@ MemoryEstimate memory_of(const Subject& subject) {
   const auto& s = subject.shape;
   const auto& work = subject.work;
   const auto& machine = subject.machine;
-  const double adapter = trained_numbers(s, run);
+  const double adapter = trained_numbers(s, run) + subject.costs.trained;
   MemoryEstimate out;
   out.weights = s.weight_bytes;
   // float8 keeps two copies beside the numbers; four bits and a scale for 64 of them stand for the numbers.
@@ -265,23 +265,25 @@ TimeEstimate time_of(const Subject& subject) {
   double beside = costs.forward_passes * forward;  // what a step runs forward beside its training passes
   if (costs.reference && run.augments()) beside += forward;
   if (costs.reference && run.geometry_batch == GeometryBatch::global && run.accumulation > 1) beside += forward;
-  out.training = samples * (train + beside) / speed;
+  const double looked_at = costs.picture_passes * seen;
+  out.training = samples * (train + beside + looked_at) / speed;
   out.memory_pass = measured_samples(subject) * forward / speed;
-  out.method_pass = (costs.forward_samples * forward + costs.backward_samples * train) / speed;
+  out.method_pass = (costs.forward_samples * forward + costs.backward_samples * (train + looked_at)) / speed;
   if (costs.reference && !run.augments()) out.reference = work.train() * forward / speed;
   const double answers = subject.joint() ? 2 * work.scored() : work.answers();
   auto evaluated = one;
   evaluated.vision = seen;
   const double each = answer_seconds(1, run, s, work, evaluated, shared);
   out.zero_shot = each * work.scored();
-  out.evaluation = each * (answers - work.scored());
+  out.evaluation = (each + costs.answer_picture_passes * seen / speed) * (answers - work.scored());
   return out;
 }
 
 // Checkpoints (adapters with both moments and what the method keeps), one of them being written, and predictions.
 double disk_of(const Subject& subject) {
   const auto& run = subject.config.run;
-  const double state = 3 * 4 * trained_numbers(subject.shape, run) + subject.costs.checkpoint_bytes;
+  const double trained = trained_numbers(subject.shape, run) + subject.costs.trained;
+  const double state = 3 * 4 * trained + subject.costs.checkpoint_bytes;
   return state * number_of(run.keep_checkpoints + 1) + subject.work.answers() * kPrediction;
 }
 

@@ -56,12 +56,18 @@ const torch::Tensor* StateLoader::find(const std::string& name) const {
   return nullptr;
 }
 
-void StateLoader::tensor(const std::string& name, StateKind, torch::Tensor& value) {
+bool is_of_samples(StateKind kind) {
+  return kind == StateKind::sample || kind == StateKind::question || kind == StateKind::answer;
+}
+
+void StateLoader::tensor(const std::string& name, StateKind kind, torch::Tensor& value) {
+  if (leaves(kind)) return;
   const auto* stored = find(name);
   value = stored ? stored->to(device_) : torch::Tensor();
 }
 
-void StateLoader::text(const std::string& name, StateKind, std::string& value) {
+void StateLoader::text(const std::string& name, StateKind kind, std::string& value) {
+  if (leaves(kind)) return;
   const auto* stored = find(name);
   check(stored != nullptr, "the checkpoint holds no '", prefix_, name, "'");
   const auto bytes = stored->to(at::kCPU).contiguous();
@@ -92,10 +98,10 @@ std::vector<ListedItem> listed_items(const std::string& composition,
 }
 
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
-                     const NamedTensors& stored, at::Device device) {
+                     const NamedTensors& stored, at::Device device, LoadSamples samples) {
   const auto names = method_parts(composition);
   for (size_t i = 0; i < methods.size(); ++i) {
-    StateLoader loader("method." + names[i] + ".", stored, device);
+    StateLoader loader("method." + names[i] + ".", stored, device, samples);
     methods[i]->state(loader);
   }
 }

@@ -54,18 +54,25 @@ class StateLister final : public StateVisitor {
   ListHashes hashes_;
 };
 
+// Samples, questions and answers, which an adapter has no need of to answer.
+bool is_of_samples(StateKind kind);
+
+enum class LoadSamples { no, yes };  // no: items of samples stay as they are
+
 class StateLoader final : public StateVisitor {
  public:
-  StateLoader(std::string prefix, const NamedTensors& stored, at::Device device)
-      : prefix_(std::move(prefix)), stored_(stored), device_(device) {}
+  StateLoader(std::string prefix, const NamedTensors& stored, at::Device device, LoadSamples samples = LoadSamples::yes)
+      : prefix_(std::move(prefix)), stored_(stored), device_(device), samples_(samples) {}
   void tensor(const std::string& name, StateKind kind, torch::Tensor& value) override;
   void text(const std::string& name, StateKind kind, std::string& value) override;
 
  private:
   const torch::Tensor* find(const std::string& name) const;
+  bool leaves(StateKind kind) const { return samples_ == LoadSamples::no && is_of_samples(kind); }
   std::string prefix_;
   const NamedTensors& stored_;
   at::Device device_;
+  LoadSamples samples_;
 };
 
 std::vector<HeldItem> held_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods);
@@ -73,7 +80,7 @@ std::vector<ListedItem> listed_items(const std::string& composition,
                                      const std::vector<std::unique_ptr<Method>>& methods,
                                      ListHashes hashes = ListHashes::no);
 void load_kept_items(const std::string& composition, const std::vector<std::unique_ptr<Method>>& methods,
-                     const NamedTensors& stored, at::Device device);
+                     const NamedTensors& stored, at::Device device, LoadSamples samples = LoadSamples::yes);
 
 // What is constant within a stage, or may be: the methods' items, frozen adapters and the analysis.
 std::vector<HeldItem> held_items(RunParts& parts);

@@ -37,6 +37,15 @@ std::vector<std::string> save_peft(const RunParts& parts, const PlainAdapter& pl
   return {"adapter_config.json", "adapter_model.safetensors"};
 }
 
+// Why no PEFT folder answers as the run did; empty: one does.
+std::string why_not_peft(const RunParts& parts) {
+  const auto gated = why_not_plain(parts.bank);
+  if (!gated.empty()) return gated;
+  for (const auto& method : parts.methods)
+    if (const auto taken = method->answers_with(); !taken.empty()) return cat("answers are given with ", taken);
+  return "";
+}
+
 // "stage-03" for slot "stage-3", so that folders stand in order.
 std::string slot_folder(const std::string& slot) {
   const size_t digits = slot.find_last_not_of("0123456789") + 1;
@@ -81,11 +90,11 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
       tensors.emplace_back(name, tensor.detach().cpu().contiguous());
   }
   for (const auto& item : held_items(parts.key.composition, parts.methods))
-    tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
+    if (!is_of_samples(item.kind)) tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
   auto options = parts.config.manifest();
   options.erase("output_dir");  // an adapter is the same wherever its run lies
   const nlohmann::json about = {{"format", 1},
-                                {"why", why_not_plain(parts.bank)},
+                                {"why", why_not_peft(parts)},
                                 {"method", parts.key.composition},
                                 {"stage", parts.at.stage},
                                 {"base_model", parts.config.run.model},
@@ -102,8 +111,8 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
 std::vector<std::string> save_run_adapter(RunParts& parts) {
   const auto folder = parts.key.folder + "/adapter";
   make_folders(folder);
-  auto written = why_not_plain(parts.bank).empty() ? save_peft(parts, as_plain_adapter(parts.bank), folder)
-                                                   : save_slots(parts, folder);
+  auto written =
+      why_not_peft(parts).empty() ? save_peft(parts, as_plain_adapter(parts.bank), folder) : save_slots(parts, folder);
   const auto head = parts.task->parameters();
   if (head.empty()) return written;
   NamedTensors tensors;
@@ -172,7 +181,7 @@ SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(mo
   const auto config = resolve_run(parse_yaml_options(yaml_text(fields.at("config")), path));
   methods_ = make_methods(composition, config.method_assignments);
   for (auto& method : methods_) method->prepare(model_, config.options);
-  load_kept_items(composition, methods_, stored, model_.device());
+  load_kept_items(composition, methods_, stored, model_.device(), LoadSamples::no);
 }
 
 RoutedPass SlotAdapter::pass_for(const SampleBatch& batch) {

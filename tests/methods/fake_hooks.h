@@ -138,7 +138,7 @@ class FakeReplay final : public FakeMethod {
     constexpr int64_t any = kAnySize;
     return {{"pictures", StateKind::sample, {any}},       {"picture_ends", StateKind::sample, {any}},
             {"posterior", StateKind::sample, {any, any}}, {"texts", StateKind::question, {any}},
-            {"stage", StateKind::statistics, {any}},      {"asked", StateKind::statistics, {1}}};
+            {"stage", StateKind::sample, {any}},          {"asked", StateKind::statistics, {1}}};
   }
 
  protected:

@@ -4,6 +4,7 @@
 
 #include "methods/terms/class_prototypes.h"
 #include "methods/terms/group_replay.h"
+#include "tests/methods/fake_runs.h"
 #include "tests/methods/method_case.h"
 #include "tests/methods/recomputation.h"
 #include "train/kept_state.h"
@@ -348,6 +349,26 @@ TEST(GroupReplay, SharesOutByStageAndGroupAndReplaysTheGroupInHand) {
   phase.of_method = "another";
   replay.note(phase);
   EXPECT_FALSE(replay.fill(own, *fixture.model, 5)) << "a phase of another method's";
+}
+
+// The folder of a run's adapter answers as the run did: prototypes are in it, samples are not.
+TEST(Vqacl, PrototypesTravelWithTheAdapter) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto list = small_run(folder / "model", folder / "out", "vqacl");
+  for (const auto& [key, value] : Settings{{"stream.tasks", "2"}, {"stream.train", "16"}, {"stream.val", "8"}})
+    list.push_back({key, value, "test"});
+  const auto run = run_small(list)[0];
+  const auto about = nlohmann::json::parse(read_text(run + "/adapter/asr_adapter.json"));
+  EXPECT_CONTAINS(about["why"].get<std::string>(), "prototypes that vqacl inserts");
+  std::set<std::string> names;
+  const auto file = read_safetensors(run + "/adapter/asr_adapter.safetensors");
+  for (const auto& view : file.tensors) names.insert(view.name);
+  EXPECT_EQ(names.count("method.vqacl.types.rows"), 1u);
+  EXPECT_EQ(names.count("method.vqacl.objects.rows"), 1u);
+  for (const char* kept : {"pictures", "picture_ends", "texts", "stage"})
+    EXPECT_EQ(names.count(std::string("method.vqacl.") + kept), 0u) << kept;
+  expect_answers_as_evaluated(list, run);
 }
 
 TEST(Vqacl, BadInputIsOneLine) {

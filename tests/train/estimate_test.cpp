@@ -163,6 +163,24 @@ TEST(Estimate, TimeByHand) {
   EXPECT_EQ(time("vanilla", {alone}).memory_pass, 0);
   EXPECT_DOUBLE_EQ(time("asr", {alone}).memory_pass, 32 * 29440 / 1e6);
   EXPECT_DOUBLE_EQ(time("asr", {alone, {"asr.beta", "0", "test"}}).memory_pass, 16 * 29440 / 1e6);
+  // A picture is looked at once more in every step, in replayed ones from the second stage on, and in every answer but
+  // the zero-shot ones. The tower has one layer of width 4 and reads 5 positions: 2 (4 4 4 + 2 4 8) 5 + 4 5 5 4 =
+  // 1,680.
+  auto seeing = small_shape();
+  seeing.vision_layers = 1;
+  seeing.vision_width = 4;
+  seeing.vision_mlp = 8;
+  auto work = small_work();
+  work.picture.positions = work.picture.together = 5;
+  ASSERT_EQ(sample_work(seeing, work, false).vision, 1680);
+  const auto looked_at = [&](const std::string& method) {
+    return estimate_run(small_config(method), seeing, work, slow_gpu()).times[0];
+  };
+  const auto once = looked_at("bcp-mfa"), twice = looked_at("vqacl");
+  EXPECT_NEAR(twice.training - once.training, 32 * 1680 / 1e6, 1e-9);
+  EXPECT_NEAR(twice.method_pass - once.method_pass, 16 * 1680 / 1e6, 1e-9);
+  EXPECT_NEAR(twice.evaluation - once.evaluation, 12 * 1680 / 1e6, 1e-9);
+  EXPECT_EQ(twice.zero_shot, once.zero_shot);
   const auto both = time("ewc+lwf");
   EXPECT_DOUBLE_EQ(both.training, 32 * (78080 + 29440) / 1e6);
   EXPECT_DOUBLE_EQ(both.method_pass, 32 * 78080 / 1e6);
@@ -187,6 +205,9 @@ TEST(Estimate, MemoryByHand) {
   EXPECT_NEAR(memory("er").host - m.host, 32 * 640 * 480 * 3 / 7.0, 1);  // all of both tasks fit; as JPEG
   EXPECT_NEAR(memory("er", {{"er.buffer", "5", "test"}}).host - m.host, 5 * 640 * 480 * 3 / 7.0, 1);
   EXPECT_EQ(memory("er", {{"er.keep", "files", "test"}}).host, m.host);
+  // A head of its own: a row of 8 for each of at most 32 answers, and two more, with gradient and both moments.
+  EXPECT_EQ(memory("bcp-mfa").adapters - m.adapters, 4 * 8 * (32 + 2));
+  EXPECT_EQ(memory("bcp-mfa", {{"bcp-mfa.answers", "5", "test"}}).optimizer - m.optimizer, 12 * 8 * (5 + 2));
   // Two checkpoints are kept, and a third is being written.
   const auto disk = [](const std::string& method) {
     return estimate_run(small_config(method), small_shape(), small_work(), slow_gpu()).disk;

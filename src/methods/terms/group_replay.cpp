@@ -110,7 +110,7 @@ std::vector<StateShape> GroupReplay::kept() {
           {"picture_ends", StateKind::sample, {any}},
           {"posterior", StateKind::sample, {any, any}},
           {"texts", StateKind::question, {any}},
-          {"stage", StateKind::statistics, {any}}};
+          {"stage", StateKind::sample, {any}}};
 }
 
 MethodCosts GroupReplay::costs(const CostContext& run) const {
