@@ -208,9 +208,7 @@ class BranchLora final : public Method {
   torch::Tensor router_weight(StageContext& stage) const {
     at::NoGradGuard no_grad;
     std::vector<const Linear*> linears;
-    for (const auto& site : stage.bank.layout(kBranches).sites)
-      for (const auto& known : stage.bank.sites())
-        if (known.name == site.site) linears.push_back(known.linear);
+    for (const auto& site : sites_of_slot(stage.bank, kBranches)) linears.push_back(site.linear);
     Pass pass;
     pass.slots = stage.bank.training();
     Want want;

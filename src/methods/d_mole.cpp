@@ -6,18 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "data/drawn_rows.h"
 #include "data/long_pass.h"
 #include "data/probe.h"
 #include "methods/method.h"
 #include "methods/terms/key_moments.h"
+#include "methods/terms/site_budget.h"
 #include "methods/terms/sites.h"
 #include "methods/terms/task_autoencoder.h"
+#include "methods/terms/task_votes.h"
 
 namespace asr {
 
@@ -37,13 +39,6 @@ namespace {
 constexpr const char* kFit = "autoencoder";           // its phase, and its parameters
 constexpr int64_t kMoleGradients = int64_t(2) << 30;  // bytes of full gradients at a time
 constexpr uint64_t kCodeSeed = 0xc0de;
-
-std::vector<int64_t> spaced_rows(int64_t count, int64_t wanted) {
-  const int64_t taken = std::min(count, std::max<int64_t>(1, wanted));
-  std::vector<int64_t> out;
-  for (int64_t i = 0; i < taken; ++i) out.push_back(i * count / taken);
-  return out;
-}
 
 std::string sample_name(const SampleInfo& info) {
   return info.id + "\n" + info.question;
@@ -228,10 +223,7 @@ class DMole final : public Method {
   // Leaves experts to those linears alone whose gradients on the pretrained model are the largest.
   void keep_best_sites(StageContext& stage) const {
     const auto slot = stage_slot(stage.stage);
-    std::vector<AdapterSite> sites;
-    for (const auto& wanted : stage.bank.layout(slot).sites)
-      for (const auto& site : stage.bank.sites())
-        if (site.name == wanted.site) sites.push_back(site);
+    const auto sites = sites_of_slot(stage.bank, slot);
     const int64_t count = stage.data.size();
     const auto wanted = std::max<int64_t>(stage.batch_size, std::llround(probe_ * static_cast<double>(count)));
     Probe probe{stage.model, stage.data, spaced_rows(count, wanted), stage.team};
@@ -243,36 +235,10 @@ class DMole final : public Method {
     std::vector<double> scores;
     for (const auto& gradient : weight_gradients(probe, sites, kMoleGradients))
       scores.push_back(gradient.to(at::kDouble).norm().item<double>());
-    const auto kept = best_sites(sites, scores);
+    const auto kept = SiteBudget{budget_, vision_floor_}.best(sites, scores);
     if (stage.team.leads())
       log_info("stage ", stage.stage, ": experts at ", kept.size(), " of ", sites.size(), " linears");
     stage.bank.keep_sites(slot, kept);
-  }
-
-  // The budget, shared between tower and language model by their scores, and in each part its top scorers.
-  std::set<std::string> best_sites(const std::vector<AdapterSite>& sites, const std::vector<double>& scores) const {
-    std::vector<size_t> vision, text;
-    double vision_score = 0, all_scores = 0;
-    for (size_t i = 0; i < sites.size(); ++i) {
-      const bool tower = sites[i].part == SitePart::vision;
-      (tower ? vision : text).push_back(i);
-      vision_score += tower ? scores[i] : 0;
-      all_scores += scores[i];
-    }
-    const double total = std::max(1.0, std::round(budget_ * static_cast<double>(sites.size())));
-    const double share = all_scores > 0 ? vision_score / all_scores : 0;
-    auto in_tower = static_cast<size_t>(std::llround(total * std::max(vision_floor_, share)));
-    in_tower = std::min(in_tower, vision.size());
-    const auto in_text = std::min(static_cast<size_t>(total) - in_tower, text.size());
-    in_tower = std::min(static_cast<size_t>(total) - in_text, vision.size());  // what the text has no room for
-    std::set<std::string> out;
-    const auto take = [&](std::vector<size_t>& part, size_t count) {
-      std::stable_sort(part.begin(), part.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-      for (size_t i = 0; i < count; ++i) out.insert(sites[part[i]].name);
-    };
-    take(vision, in_tower);
-    take(text, in_text);
-    return out;
   }
 
   // Of these rows, in their order, for all processes: [rows, d] on the host.
@@ -294,7 +260,7 @@ class DMole final : public Method {
     const LongPass over{cat("earlier tasks of ", stage.data.name), stage.data.size(), stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part here, Part) {
       const auto batch = stage.data.rows(range(here.begin, here.end));
-      blocks.push_back(best_tasks(errors_of(task_features(stage.model, batch), stage_ - 1)));
+      blocks.push_back(best_tasks(candidate_errors(task_features(stage.model, batch), stage_ - 1)));
     });
     const auto found = stage.team.gather(blocks.empty() ? at::empty({0}, at::kLong) : at::cat(blocks));
     for (int64_t i = 0; i < found.size(0); ++i) earlier_[sample_name(stage.data.info(i))] = found[i].item<int64_t>();
@@ -303,20 +269,13 @@ class DMole final : public Method {
   }
 
   // Errors of the first tasks' autoencoders, infinite where a task is no candidate: [B, tasks] in double on the host.
-  torch::Tensor errors_of(const torch::Tensor& features, int64_t tasks) const {
+  torch::Tensor candidate_errors(const torch::Tensor& features, int64_t tasks) const {
     std::vector<torch::Tensor> columns;
     for (int64_t k = 0; k < tasks; ++k) {
       const auto error = codes_[static_cast<size_t>(k)].errors(features).to(at::kDouble).cpu();
-      columns.push_back(
-          error.masked_fill(error.ge(thresholds_[static_cast<size_t>(k)]), std::numeric_limits<double>::infinity()));
+      columns.push_back(error.masked_fill(error.ge(thresholds_[static_cast<size_t>(k)]), kNoCandidate));
     }
     return at::stack(columns, 1);
-  }
-
-  // The candidate with the least error, the earlier of equal ones; -1: none. [B]
-  static torch::Tensor best_tasks(const torch::Tensor& errors) {
-    const auto [least, task] = errors.min(1);
-    return task.masked_fill(least.isinf(), -1);
   }
 
   // [B, tasks] of 0 and 1. Samples that were augmented or are replayed are looked at anew.
@@ -329,14 +288,14 @@ class DMole final : public Method {
     }
     auto task = torch::tensor(best, at::kLong);
     if (task.size(0) < context.batch.size())
-      task = best_tasks(errors_of(task_features(context.model, context.batch), tasks));
-    return vote_ == MoleVote::sample ? one_hot(task, tasks) : voted(one_hot(task, tasks), 1, least_share_);
+      task = best_tasks(candidate_errors(task_features(context.model, context.batch), tasks));
+    return vote_ == MoleVote::sample ? task_choices(task, tasks) : voted(task_choices(task, tasks), 1, least_share_);
   }
 
   torch::Tensor answering_experts(const RouteContext& context, int64_t tasks) const {
-    const auto errors = errors_of(task_features(context.model, context.batch), tasks);
+    const auto errors = candidate_errors(task_features(context.model, context.batch), tasks);
     auto task = best_tasks(errors);
-    auto out = one_hot(task, tasks);
+    auto out = task_choices(task, tasks);
     if (vote_ == MoleVote::batch) {
       const auto votes = out.sum(0);
       if (votes.any().item<bool>()) task = by_votes(votes)[0].expand_as(task);
@@ -344,32 +303,9 @@ class DMole final : public Method {
     } else {
       // Beside the winner the earlier task that its stage was trained with.
       const auto later = at::arange(tasks, at::kLong).unsqueeze(0).ge(task.unsqueeze(1));
-      out = out + one_hot(best_tasks(errors.masked_fill(later, std::numeric_limits<double>::infinity())), tasks);
+      out = out + task_choices(best_tasks(errors.masked_fill(later, kNoCandidate)), tasks);
     }
     if (context.choices) note(task, *context.choices);
-    return out;
-  }
-
-  static torch::Tensor one_hot(const torch::Tensor& task, int64_t tasks) {
-    return at::arange(tasks, at::kLong).unsqueeze(0).eq(task.unsqueeze(1)).to(at::kDouble);
-  }
-
-  // Tasks, the one with the most votes first, the earlier of equal ones.
-  static torch::Tensor by_votes(const torch::Tensor& counts) {
-    return std::get<1>(at::sort(counts, /*stable=*/true, 0, /*descending=*/true));
-  }
-
-  // The tasks with the most votes, at most so many, for every row alike. In answering the first needs no share.
-  static torch::Tensor voted(const torch::Tensor& votes, int64_t most, double least_share) {
-    const auto counts = votes.sum(0);
-    const auto order = by_votes(counts);
-    auto out = at::zeros_like(votes);
-    for (int64_t i = 0; i < std::min(most, order.size(0)); ++i) {
-      const auto task = order[i].item<int64_t>();
-      const double share = counts[task].item<double>() / static_cast<double>(votes.size(0));
-      const bool first_answers = most > 1 && i == 0;
-      if (share > 0 && (first_answers || share >= least_share)) out.select(1, task).fill_(1);
-    }
     return out;
   }
 

@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/drawn_rows.h"
 #include "data/probe.h"
 #include "methods/method.h"
+#include "methods/terms/by_site.h"
 #include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
 #include "methods/terms/subspace.h"
@@ -38,7 +40,7 @@ class KeepLora final : public Method {
 
   void begin_stage(StageContext& stage) override {
     const auto slot = stage_slot(stage.stage);
-    const auto sites = sites_of_slot(stage, slot);
+    const auto sites = sites_of_slot(stage.bank, slot);
     if (stage.stage == 1)
       for (const auto& site : sites) basis_[site.name] = leading_inputs(base_weight(*site.linear), weight_energy_);
     const auto gradients = stage_gradients(stage, sites);
@@ -56,7 +58,7 @@ class KeepLora final : public Method {
   void after_stage(StageContext& stage) override {
     const auto slot = stage_slot(stage.stage);
     stage.bank.merge(slot);
-    const auto sites = sites_of_slot(stage, slot);
+    const auto sites = sites_of_slot(stage.bank, slot);
     const auto gradients = stage_gradients(stage, sites);
     for (size_t i = 0; i < sites.size(); ++i) {
       auto& basis = basis_.at(sites[i].name);
@@ -64,15 +66,7 @@ class KeepLora final : public Method {
     }
   }
 
-  void state(StateVisitor& visitor) override {
-    std::string names;
-    for (const auto& [site, basis] : basis_) names += site + "\n";
-    visitor.text("sites", StateKind::statistics, names);
-    for (size_t begin = 0; begin < names.size(); begin = names.find('\n', begin) + 1) {
-      const auto site = names.substr(begin, names.find('\n', begin) - begin);
-      visitor.tensor("basis." + site, StateKind::statistics, basis_[site]);
-    }
-  }
+  void state(StateVisitor& visitor) override { visit_by_site(visitor, "basis", basis_); }
 
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
     return {{"sites", StateKind::statistics, {sizes.site_names}},
@@ -91,20 +85,10 @@ class KeepLora final : public Method {
   }
 
  private:
-  static std::vector<AdapterSite> sites_of_slot(const StageContext& stage, const std::string& slot) {
-    std::vector<AdapterSite> out;
-    for (const auto& wanted : stage.bank.layout(slot).sites)
-      for (const auto& site : stage.bank.sites())
-        if (site.name == wanted.site) out.push_back(site);
-    return out;
-  }
-
   std::vector<torch::Tensor> stage_gradients(const StageContext& stage, const std::vector<AdapterSite>& sites) const {
     const int64_t count = stage.data.size();
-    const auto wanted = std::max<int64_t>(1, std::llround(samples_ * static_cast<double>(count)));
-    std::vector<int64_t> rows;
-    for (int64_t i = 0; i < wanted; ++i) rows.push_back(i * count / wanted);
-    Probe probe{stage.model, stage.data, rows, stage.team};
+    const auto wanted = static_cast<int64_t>(std::llround(samples_ * static_cast<double>(count)));
+    Probe probe{stage.model, stage.data, spaced_rows(count, wanted), stage.team};
     probe.loss = [&](const SampleBatch& batch, const Pass& pass) {
       return stage.task.loss_of(stage.model, batch, pass);
     };
@@ -115,7 +99,7 @@ class KeepLora final : public Method {
 
   double weight_energy_ = 0.6, gradient_energy_ = 0.99, samples_ = 0.2, scale_ = 0.25;
   AdaptedSites sites_ = AdaptedSites::run;
-  std::map<std::string, torch::Tensor> basis_;  // [k, in] rows, orthonormal, float32 on the CPU
+  TensorsBySite basis_;  // [k, in] rows, orthonormal, float32 on the CPU
 };
 
 }  // namespace

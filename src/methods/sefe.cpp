@@ -10,6 +10,7 @@
 #include "data/drawn_rows.h"
 #include "methods/method.h"
 #include "methods/terms/answer_styles.h"
+#include "methods/terms/by_site.h"
 #include "methods/terms/marked_positions.h"
 #include "methods/terms/recipes.h"
 #include "methods/terms/sites.h"
@@ -102,15 +103,7 @@ class Sefe final : public Method {
     styled_.clear();
   }
 
-  void state(StateVisitor& visitor) override {
-    std::string names;
-    for (const auto& [site, positions] : positions_) names += site + "\n";
-    visitor.text("sites", StateKind::statistics, names);
-    for (size_t begin = 0; begin < names.size(); begin = names.find('\n', begin) + 1) {
-      const auto site = names.substr(begin, names.find('\n', begin) - begin);
-      visitor.tensor("marked." + site, StateKind::statistics, positions_[site]);
-    }
-  }
+  void state(StateVisitor& visitor) override { visit_by_site(visitor, "marked", positions_); }
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
     const bool list = repeats_ == RepeatedPositions::list;
     const int64_t most = list ? sizes.stages : sizes.widest_site;
@@ -177,11 +170,11 @@ class Sefe final : public Method {
   RepeatedPositions repeats_ = RepeatedPositions::mask;
   AdaptedSites sites_ = AdaptedSites::run;
   int stage_ = 1;
-  std::map<std::string, torch::Tensor> positions_;  // by site: packed bits, or [stages, positions] int64; on the CPU
-  std::map<std::string, PositionCounts> counts_;    // of them, where the adapters are
-  const SampleSet* data_ = nullptr;                 // of the stage
-  std::map<std::string, int64_t> rows_;             // by name
-  std::map<int64_t, StyledText> styled_;            // rows in another style
+  TensorsBySite positions_;                       // packed bits, or [stages, positions] int64; on the CPU
+  std::map<std::string, PositionCounts> counts_;  // of them, where the adapters are
+  const SampleSet* data_ = nullptr;               // of the stage
+  std::map<std::string, int64_t> rows_;           // by name
+  std::map<int64_t, StyledText> styled_;          // rows in another style
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "methods/terms/external_encoder.h"
 #include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
 #include "tests/methods/method_case.h"
@@ -11,26 +12,14 @@ namespace {
 
 constexpr const char* kBranchSlot = "branches";
 
-using BranchOptions = std::vector<std::pair<std::string, std::string>>;
-
-struct BranchCase {
-  TemporaryFolder folder;
-  std::unique_ptr<MethodCase> fixture;
-  explicit BranchCase(const BranchOptions& options) {
-    write_small_model(folder / "model");
-    std::vector<Assignment> list;
-    for (const auto& [key, value] : options) list.push_back({"branchlora." + key, value, "test"});
-    fixture = std::make_unique<MethodCase>("branchlora", list, folder / "model");
-  }
-  MethodCase* operator->() { return fixture.get(); }
+struct BranchCase : OwnModelCase {
+  explicit BranchCase(const MethodOptions& options) : OwnModelCase("branchlora", options) {}
 
   // From the layout to the end of the stage, without steps.
   void pass_stage(int stage, const SampleSet& set) {
-    fixture->lay_out(stage);
-    auto context = fixture->stage_context(stage, set);
-    fixture->method->begin_stage(context);
-    fixture->method->before_stage(context);
+    begin(stage, set);
     fixture->randomise(0.3);
+    auto context = fixture->stage_context(stage, set);
     fixture->method->after_stage(context);
   }
 };
@@ -58,7 +47,7 @@ torch::Tensor branch_output(const AdapterSite& site, const SlotAtSite& slot, con
 }
 
 TEST(BranchLora, AddsTheBestBranchesOfTheTasksRouter) {
-  BranchCase test(BranchOptions{{"branches", "4"}, {"top", "2"}});
+  BranchCase test(MethodOptions{{"branches", "4"}, {"top", "2"}});
   test->lay_out(1);
   test->lay_out(2);
   test->randomise(0.3);
@@ -93,7 +82,7 @@ TEST(BranchLora, AddsTheBestBranchesOfTheTasksRouter) {
 
 // METHODS: with N branches of rank r / N a linear has A and N B of that rank, and N x d_in a router.
 TEST(BranchLora, CountsAsTheFormulaDoes) {
-  BranchCase test(BranchOptions{{"branches", "4"}, {"sites", "all"}});
+  BranchCase test(MethodOptions{{"branches", "4"}, {"sites", "all"}});
   test->lay_out(1);
   test->lay_out(2);
   int64_t expected = 0;
@@ -116,7 +105,7 @@ class ReadVectors final : public InputObserver {
 
 TEST(BranchLora, FreezesTheBranchesWithTheLargestRouterWeight) {
   for (const std::string reads : {"first", "token", "mean"}) {
-    BranchCase test(BranchOptions{{"branches", "4"}, {"top", "2"}, {"reads", reads}});
+    BranchCase test(MethodOptions{{"branches", "4"}, {"top", "2"}, {"reads", reads}});
     const auto set = test->data();
     test.pass_stage(1, set);
     // One sample at a time: nothing is padded.
@@ -161,14 +150,11 @@ TEST(BranchLora, FreezesTheBranchesWithTheLargestRouterWeight) {
 
 TEST(BranchLora, GoesOnWithRouterAndSharedAWhenNoBranchIsFree) {
   for (const bool freeze_a : {false, true}) {
-    BranchCase test(BranchOptions{{"branches", "2"}, {"top", "2"}, {"freeze_a_after_stage1", freeze_a ? "yes" : "no"}});
+    BranchCase test(MethodOptions{{"branches", "2"}, {"top", "2"}, {"freeze_a_after_stage1", freeze_a ? "yes" : "no"}});
     const auto set = test->data();
     test.pass_stage(1, set);
     for (const auto& [name, tensor] : test->bank->trained()) EXPECT_EQ(name.find("lora_B"), std::string::npos) << name;
-    test->lay_out(2);
-    auto context = test->stage_context(2, set);
-    test->method->begin_stage(context);
-    test->method->before_stage(context);
+    test.begin(2, set);
     ASSERT_FALSE(test->bank->trained().empty());
     for (const auto& [name, tensor] : test->bank->trained()) {
       const bool router = name.find(".router.1.weight") != std::string::npos;
@@ -184,13 +170,10 @@ double key_cosine(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 TEST(BranchLora, AlignsTheKeysOfTheStageAlone) {
-  BranchCase test(BranchOptions{{"branches", "4"}, {"align", "0.5"}});
+  BranchCase test(MethodOptions{{"branches", "4"}, {"align", "0.5"}});
   auto set = test->data(0);
   test.pass_stage(1, set);
-  test->lay_out(2);
-  auto context = test->stage_context(2, set);
-  test->method->begin_stage(context);
-  test->method->before_stage(context);
+  test.begin(2, set);
   const auto group = test->method->parameters().at(0);
   ASSERT_EQ(group.parameters.size(), 2u);
   EXPECT_EQ(group.weight_decay, 0);
@@ -227,7 +210,7 @@ torch::Tensor apart_from_mean(const torch::Tensor& rows, int64_t row) {
 }
 
 TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
-  BranchCase test(BranchOptions{{"branches", "4"}});
+  BranchCase test(MethodOptions{{"branches", "4"}});
   for (int stage = 1; stage <= 3; ++stage) test.pass_stage(stage, test->data(static_cast<size_t>(stage)));
   const auto set = test->data(2);
   const auto batch = set.rows(range(0, 8));
@@ -263,11 +246,50 @@ TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
   EXPECT_EQ(chosen.size(), 3u);
 }
 
+// With `encoder` keys are as wide as CLIP's projections, learn from them and choose by them.
+TEST(BranchLora, KeysAreOfTheEncoderThatIsGiven) {
+  const std::string clip = ASR_SOURCE_DIR "/tests/fixtures/clip/new";
+  BranchCase test(MethodOptions{{"branches", "4"}, {"encoder", clip}});
+  const auto set = test->data(2);
+  for (int stage = 1; stage <= 2; ++stage) test.pass_stage(stage, set);
+  EXPECT_EQ(test->method->encoder_folders(), std::vector<std::string>{clip});
+  EXPECT_FALSE(test->method->needs(1).reference);
+  const ClipEncoder encoder(clip);
+  std::vector<Image8> pictures;
+  std::vector<std::string> questions;
+  for (int64_t i = 0; i < 6; ++i) {
+    pictures.push_back(set.picture(i));
+    questions.push_back(set.info(i).question);
+  }
+  const auto image = encoder.pictures(pictures).to(at::kDouble);
+  const auto text = encoder.texts(questions, ClipTextForm::projected).to(at::kDouble);
+  EXPECT_EQ(held_tensor(*test->method, "image.0").sizes(), image[0].sizes());
+  EXPECT_EQ(held_tensor(*test->method, "text.1").sizes(), text[0].sizes());
+  std::vector<torch::Tensor> image_keys, text_keys;
+  for (int64_t k = 0; k < 2; ++k) {  // each like one of the samples
+    image_keys.push_back(apart_from_mean(image, 4 * k));
+    text_keys.push_back(apart_from_mean(text, 4 * k));
+    put_tensor(*test->method, "image." + std::to_string(k), image_keys.back().to(at::kFloat));
+    put_tensor(*test->method, "text." + std::to_string(k), text_keys.back().to(at::kFloat));
+  }
+  auto batch = set.rows(range(0, 6));
+  const auto routed = test->pass(batch, 2, true);
+  double expected = 0;
+  for (int64_t b = 0; b < 6; ++b) {
+    std::vector<double> nearness;
+    for (size_t k = 0; k < 2; ++k)
+      nearness.push_back(key_cosine(image[b], image_keys[k]) + key_cosine(text[b], text_keys[k]));
+    EXPECT_EQ(routed.choices[static_cast<size_t>(b)].slot, nearness[1] > nearness[0] ? "stage-2" : "stage-1") << b;
+    expected += (2 - nearness[1]) / 6;
+  }
+  EXPECT_NEAR(test->losses(batch).total().item<double>(), expected, 1e-5);
+}
+
 TEST(BranchLora, ListsTheTasksThatSamplesWereTakenFor) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   auto list = small_run(folder / "model", folder / "out", "branchlora");
-  for (const auto& [key, value] : BranchOptions{{"stream.tasks", "2"}, {"stream.train", "8"}, {"stream.val", "6"}})
+  for (const auto& [key, value] : MethodOptions{{"stream.tasks", "2"}, {"stream.train", "8"}, {"stream.val", "6"}})
     list.push_back({key, value, "test"});
   const auto table = read_text(run_small(list)[0] + "/routing.csv");
   EXPECT_EQ(table.substr(0, table.find('\n')), "task,stage-1,stage-2,base");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "methods/terms/site_budget.h"
 #include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
 #include "tests/methods/method_case.h"
@@ -9,25 +10,10 @@
 namespace asr {
 namespace {
 
-using MoleOptions = std::vector<std::pair<std::string, std::string>>;
+struct MoleCase : OwnModelCase {
+  explicit MoleCase(const MethodOptions& options, const std::string& kind = "tiny")
+      : OwnModelCase("d-mole", options, kind) {}
 
-struct MoleCase {
-  TemporaryFolder folder;
-  std::unique_ptr<MethodCase> fixture;
-  explicit MoleCase(const MoleOptions& options, const std::string& kind = "tiny") {
-    write_small_model(folder / "model", kind);
-    std::vector<Assignment> list;
-    for (const auto& [key, value] : options) list.push_back({"d-mole." + key, value, "test"});
-    fixture = std::make_unique<MethodCase>("d-mole", list, folder / "model");
-  }
-  MethodCase* operator->() { return fixture.get(); }
-
-  void begin(int stage, const SampleSet& set) {
-    fixture->lay_out(stage);
-    auto context = fixture->stage_context(stage, set);
-    fixture->method->begin_stage(context);
-    fixture->method->before_stage(context);
-  }
   void enter_phase(int stage, const SampleSet& set, const std::string& name) {
     auto context = fixture->stage_context(stage, set);
     Phase phase;
@@ -64,7 +50,7 @@ std::vector<double> gradient_norms(MethodCase& fixture, const std::vector<Adapte
 TEST(DMole, PutsExpertsWhereTheGradientsAreLargest) {
   for (const std::string kind : {"tiny", "tiny_cross"})
     for (const double least : {0.25, 0.75}) {
-      MoleCase test(MoleOptions{{"budget", "0.4"}, {"vision_floor", std::to_string(least)}}, kind);
+      MoleCase test(MethodOptions{{"budget", "0.4"}, {"vision_floor", std::to_string(least)}}, kind);
       const auto set = test->data();
       std::vector<AdapterSite> sites;
       for (const auto& site : test->model->all_sites())
@@ -99,8 +85,29 @@ TEST(DMole, PutsExpertsWhereTheGradientsAreLargest) {
     }
 }
 
+// Ten linears, four of the tower, with scores of round numbers.
+TEST(DMole, SharesTheBudgetByScoresWithAFloor) {
+  std::vector<AdapterSite> sites;
+  std::vector<double> scores;
+  for (int i = 0; i < 10; ++i) {
+    const bool tower = i < 4;
+    sites.push_back({std::string(1, static_cast<char>('a' + i)), nullptr, tower ? SitePart::vision : SitePart::q});
+    scores.push_back(tower ? 1 + 0.1 * i : 10 - i);  // tower: 1 .. 1.3, 4.6 in all; text: 6 .. 1, 21 in all
+  }
+  using Names = std::set<std::string>;
+  // Of 5 the tower's share is 0.9: one, its best; with a floor of 0.6 three.
+  EXPECT_EQ((SiteBudget{0.5, 0}.best(sites, scores)), (Names{"d", "e", "f", "g", "h"}));
+  EXPECT_EQ((SiteBudget{0.5, 0.6}.best(sites, scores)), (Names{"b", "c", "d", "e", "f"}));
+  // What a part has no room for is the other's: of 8 the tower has 4 at most, of 9 the text 6.
+  EXPECT_EQ((SiteBudget{0.8, 0.9}.best(sites, scores)), (Names{"a", "b", "c", "d", "e", "f", "g", "h"}));
+  EXPECT_EQ((SiteBudget{0.9, 0}.best(sites, scores)).size(), 9u);
+  // One at least; without scores the floor decides.
+  EXPECT_EQ((SiteBudget{0.01, 0}.best(sites, scores)), (Names{"e"}));
+  EXPECT_EQ((SiteBudget{0.4, 0.25}.best(sites, std::vector<double>(10, 0.0))), (Names{"a", "e", "f", "g"}));
+}
+
 TEST(DMole, TakesTextAloneWhereTheTowerIsNoCandidate) {
-  MoleCase test(MoleOptions{{"sites", "run"}, {"rank", "0"}});
+  MoleCase test(MethodOptions{{"sites", "run"}, {"rank", "0"}});
   const auto set = test->data();
   test.begin(1, set);
   const auto& sites = test->bank->layout("stage-1").sites;
@@ -146,7 +153,7 @@ PlainCode code_of(MoleCase& test) {
 }
 
 TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
-  MoleCase test(MoleOptions{{"hidden", "5"}, {"quantile", "0.7"}, {"patience", "10"}});
+  MoleCase test(MethodOptions{{"hidden", "5"}, {"quantile", "0.7"}, {"patience", "10"}});
   const auto set = test->data();
   test.begin(1, set);
   test.enter_phase(1, set, "autoencoder");
@@ -210,7 +217,7 @@ struct ThreeTasks {
 };
 
 TEST(DMole, AnswersEverySampleWithTheTaskThatRecognisesIt) {
-  MoleCase test(MoleOptions{{"hidden", "3"}, {"quantile", "0.3"}});
+  MoleCase test(MethodOptions{{"hidden", "3"}, {"quantile", "0.3"}});
   const auto set = test->data();
   const ThreeTasks tasks(test, set);
   const auto batch = set.rows(range(0, set.size()));
@@ -246,7 +253,7 @@ TEST(DMole, AnswersEverySampleWithTheTaskThatRecognisesIt) {
 TEST(DMole, LetsTheSamplesOfABatchVote) {
   for (const double least : {0.05, 0.45}) {
     MoleCase test(
-        MoleOptions{{"hidden", "3"}, {"quantile", "0.3"}, {"vote", "batch"}, {"least_share", std::to_string(least)}});
+        MethodOptions{{"hidden", "3"}, {"quantile", "0.3"}, {"vote", "batch"}, {"least_share", std::to_string(least)}});
     const auto set = test->data();
     const ThreeTasks tasks(test, set);
     const auto batch = set.rows(range(0, set.size()));
@@ -273,7 +280,7 @@ TEST(DMole, LetsTheSamplesOfABatchVote) {
 }
 
 TEST(DMole, AddsActiveExpertsWithWeightOne) {
-  MoleCase test(MoleOptions{{"hidden", "3"}});
+  MoleCase test(MethodOptions{{"hidden", "3"}});
   const auto set = test->data();
   const ThreeTasks tasks(test, set);
   at::NoGradGuard no_grad;

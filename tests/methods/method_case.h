@@ -111,4 +111,26 @@ struct MethodCase {
   }
 };
 
+using MethodOptions = std::vector<std::pair<std::string, std::string>>;  // without the method's name before them
+
+// The same with a small model of its own.
+struct OwnModelCase {
+  TemporaryFolder folder;
+  std::unique_ptr<MethodCase> fixture;
+  OwnModelCase(const std::string& method, const MethodOptions& options, const std::string& kind = "tiny") {
+    write_small_model(folder / "model", kind);
+    std::vector<Assignment> list;
+    for (const auto& [key, value] : options) list.push_back({method + "." + key, value, "test"});
+    fixture = std::make_unique<MethodCase>(method, list, folder / "model");
+  }
+  MethodCase* operator->() { return fixture.get(); }
+
+  void begin(int stage, const SampleSet& set) {
+    fixture->lay_out(stage);
+    auto context = fixture->stage_context(stage, set);
+    fixture->method->begin_stage(context);
+    fixture->method->before_stage(context);
+  }
+};
+
 }  // namespace asr

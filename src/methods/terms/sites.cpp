@@ -35,6 +35,14 @@ std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites) {
   return out;
 }
 
+std::vector<AdapterSite> sites_of_slot(const AdapterBank& bank, const std::string& slot) {
+  std::vector<AdapterSite> out;
+  for (const auto& wanted : bank.layout(slot).sites)
+    for (const auto& site : bank.sites())
+      if (site.name == wanted.site) out.push_back(site);
+  return out;
+}
+
 SiteLayout routed_experts(const SlotLayout& plain, int64_t experts, const char* section) {
   SiteLayout each = plain.sites.at(0);
   check(each.rank % experts == 0, section, ".experts=", experts, " does not divide lora_rank=", each.rank,

@@ -1,7 +1,7 @@
 // Which linears a method of its own layout adapts.
 #pragma once
 
-#include "adapters/layout.h"
+#include "adapters/bank.h"
 #include "base/options.h"
 
 namespace asr {
@@ -21,6 +21,9 @@ std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, co
 // Those in the layers of the language model that read its own sequence: neither a Q-Former's nor what cross-attention
 // reads of the picture.
 std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites);
+
+// Those that a slot has experts at, in its order.
+std::vector<AdapterSite> sites_of_slot(const AdapterBank& bank, const std::string& slot);
 
 // Experts that share the run's rank, each with its scale, weighed token by token by a router. `section` is the
 // method's.
