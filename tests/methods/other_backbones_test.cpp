@@ -1,4 +1,5 @@
-// What every method owes, on the other kinds of backbones: cross-attention and a model from a Hugging Face folder.
+// What every method owes, on the other kinds of backbones: cross-attention, a decoder and a Q-Former from Hugging Face
+// folders.
 // Stopped and resumed it ends in the same bits, and its audit passes.
 #include <filesystem>
 
@@ -20,11 +21,12 @@ class OtherBackbones : public ::testing::TestWithParam<std::string> {
   static void SetUpTestSuite() {
     place_ = new TemporaryFolder;
     write_small_model(*place_ / "cross", "tiny_cross");
-    const auto llava = *place_ / "llava";
-    std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/llava", llava,
-                          std::filesystem::copy_options::recursive);
-    const auto config = nlohmann::json::parse(read_text(llava + "/config.json"));
-    if (!std::filesystem::exists(llava + "/tokenizer.json")) write_small_tokenizer(llava, config);
+    for (const std::string name : {"llava", "instructblip"}) {
+      std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/" + name, *place_ / name,
+                            std::filesystem::copy_options::recursive);
+      const auto config = nlohmann::json::parse(read_text(*place_ / name + "/config.json"));
+      if (!std::filesystem::exists(*place_ / name + "/tokenizer.json")) write_small_tokenizer(*place_ / name, config);
+    }
   }
   static void TearDownTestSuite() {
     delete place_;
@@ -67,6 +69,10 @@ TEST_P(OtherBackbones, WithCrossAttention) {
 
 TEST_P(OtherBackbones, FromAModelFolder) {
   expect_kept_promises("llava", {{"attention.layers", "1"}, {"attention.grid", "6"}});
+}
+
+TEST_P(OtherBackbones, WithAQFormer) {
+  expect_kept_promises("instructblip", {{"attention.layers", "1"}, {"attention.grid", "6"}});
 }
 
 }  // namespace
