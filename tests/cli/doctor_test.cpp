@@ -151,6 +151,19 @@ TEST(DoctorCommand, PlansThePapersSettingsWithoutTheirFiles) {
   expect_refused({"doctor", root + "paper/coin.yaml", "--gpu", "A101"}, "A101");
 }
 
+TEST(DoctorCommand, PlansThePapersSettingsOnEveryBackbone) {
+  const std::string root = ASR_SOURCE_DIR "/configs/";
+  int plans = 0;
+  for (const auto& setting : std::filesystem::directory_iterator(root + "paper"))
+    for (const auto& backbone : std::filesystem::directory_iterator(root + "backbones")) {
+      const auto report = run_program({"doctor", setting.path().string(), backbone.path().string(), "--assume", "--set",
+                                       "output_dir=/tmp/none", "--json"});
+      EXPECT_EQ(report.status, 0) << setting.path() << " " << backbone.path() << report.out;
+      ++plans;
+    }
+  EXPECT_GE(plans, 36);
+}
+
 // Bytes that a run of the program holds at its largest.
 double peak_of(const std::vector<std::string>& arguments) {
   rusage after{};
