@@ -222,7 +222,7 @@ class BackboneStep {
 struct Measured {
   std::string name;
   std::vector<double> times;
-  DeviceMemory memory;
+  MemoryPeak memory;
 };
 
 // Which part of a step a kernel belongs to, by its name.

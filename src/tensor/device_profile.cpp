@@ -18,7 +18,7 @@ void forget_memory_peak(at::Device device) {
   if (device.is_cuda()) c10::getDeviceAllocator(device.type())->resetPeakStats(device.has_index() ? device.index() : 0);
 }
 
-DeviceMemory memory_peak(at::Device device) {
+MemoryPeak memory_peak(at::Device device) {
   if (!device.is_cuda()) return {};
   const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.has_index() ? device.index() : 0);
   const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -52,7 +52,7 @@ std::vector<KernelTime> profile_kernels(const std::function<void()>& work) {
 
 void forget_memory_peak(at::Device) {}
 
-DeviceMemory memory_peak(at::Device) {
+MemoryPeak memory_peak(at::Device) {
   return {};
 }
 

@@ -9,11 +9,11 @@
 
 namespace asr {
 
-struct DeviceMemory {
+struct MemoryPeak {
   double allocated = 0, reserved = 0;  // bytes; 0 where this libtorch does not tell
 };
 void forget_memory_peak(at::Device device);
-DeviceMemory memory_peak(at::Device device);  // since it was last forgotten
+MemoryPeak memory_peak(at::Device device);  // since it was last forgotten
 
 struct KernelTime {
   std::string name;
