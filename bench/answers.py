@@ -110,7 +110,7 @@ def main():
     parser.add_argument("--asr", required=True, help="the program")
     parser.add_argument("--model", required=True, help="folder of a LLaVA model")
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
-    for name, value in (("batch", 16), ("pictures", 32), ("questions", 5), ("text-tokens", 30), ("new-tokens", 5),
+    for name, value in (("batch", 16), ("pictures", 96), ("questions", 5), ("text-tokens", 30), ("new-tokens", 5),
                         ("rank", 16), ("slots", 6)):
         parser.add_argument(f"--{name}", type=int, default=value)
     a = parser.parse_args()

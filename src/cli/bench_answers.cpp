@@ -27,7 +27,8 @@ using nlohmann::json;
 
 struct AnswersArguments {
   std::string model, device = "cpu", picture_folder;
-  int64_t batch = 16, pictures = 32, questions = 5, text_tokens = 30, new_tokens = 5, rank = 16, slots = 6, turns = 2,
+  int64_t elsewhere = 2;
+  int64_t batch = 16, pictures = 96, questions = 5, text_tokens = 30, new_tokens = 5, rank = 16, slots = 6, turns = 1,
           workers = 2;
 };
 
@@ -93,16 +94,22 @@ void add_slots(AdapterBank& bank, Backbone& model, const AnswersArguments& a) {
   }
 }
 
-// How a batch is answered by one adapter, and by the slot of its stage as 'route' finds it: a key of every row by the
-// base's first layer. Which slot the key names is drawn here, since nothing was learnt: of ten questions about a
-// picture nine have the picture's, the tenth any.
+// How a batch is answered by one adapter, and by the slot of its stage as keys find it: made of every row by the base's
+// first layer. Which slot a key names is drawn here, since nothing was learnt: that of the picture, but for a few rows,
+// as keys are seldom wrong about a task.
 struct Ways {
   Ways(const Backbone& backbone, const AdapterBank& slots, const AnswersArguments& a)
-      : model(backbone), bank(slots), count(a.slots), questions(a.questions), keys(KeyChoice(), SpectralOptions()) {}
+      : model(backbone),
+        bank(slots),
+        count(a.slots),
+        questions(a.questions),
+        elsewhere(a.elsewhere),
+        keys(KeyChoice(), SpectralOptions()) {}
 
   int64_t chosen_slot(uint64_t row) const {
     Random own({0x5107, row}), picture({0x91c, row / static_cast<uint64_t>(questions)});
-    return (own.below(10) == 0 ? own : picture).below(static_cast<uint32_t>(count));
+    const bool other = static_cast<int64_t>(own.below(100)) < elsewhere;
+    return (other ? own : picture).below(static_cast<uint32_t>(count));
   }
 
   RoutedPass one() const {
@@ -133,7 +140,7 @@ struct Ways {
 
   const Backbone& model;
   const AdapterBank& bank;
-  int64_t count, questions;
+  int64_t count, questions, elsewhere;
   SampleKeys keys;
 };
 
@@ -221,6 +228,7 @@ void bench_answers(const AnswersArguments& a, const Common& common) {
                        {"new_tokens", a.new_tokens},
                        {"rank", a.rank},
                        {"slots", a.slots},
+                       {"elsewhere_percent", a.elsewhere},
                        {"sides", results},
                        {"routed_over_unrouted", routed}});
   std::cout << fmt::format(
@@ -250,6 +258,9 @@ void add_bench_answers(CLI::App& bench, Common& common) {
   number_option("--rank", a.rank, "of the adapters");
   number_option("--slots", a.slots, "of a routed run");
   number_option("--workers", a.workers, "blocks whose pictures are read ahead");
+  command->add_option("--elsewhere", a.elsewhere, "percent of the rows that another slot answers than their picture's")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100));
   number_option("--turns", a.turns, "the fastest counts");
   command->callback([arguments, &common] { bench_answers(*arguments, common); });
 }

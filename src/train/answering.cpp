@@ -110,8 +110,9 @@ std::optional<RowRoutes> routes_of(const Answerer& who, const SampleSet& set, co
   std::optional<uint64_t> always;
   std::vector<torch::Tensor> blocks;
   each_block({cat("route ", set.name), set.size(), batch, true, who.workers}, team, [&](Part rows, Part next) {
-    const auto block = set.rows(rows_of(order, rows));
+    auto block = set.rows(rows_of(order, rows));
     read_ahead(set, order, next, batch);
+    block.input.same_picture = same_pictures(block);  // a key looks at a picture once
     const auto routed = who.pass(block);
     const auto weights = slot_weights_of(routed, block.size());
     const auto others = routed.how.slots & ~given_bits(routed);

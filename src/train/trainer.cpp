@@ -153,8 +153,10 @@ void Trainer::check_same_state() {
 // Since this start: what the processes exchanged in training, and what that cost.
 void Trainer::say_communication() const {
   if (!parts_.team.leads() || summed_bytes_ == 0) return;
-  log_info(fmt::format("{}: {} processes summed {:.2f} MB of gradients a step; process 0 waited {:.2f} s for that",
-                       parts_.key.label, parts_.team.size(), static_cast<double>(summed_bytes_) / 1e6, waited_));
+  log_info(fmt::format("{}: {} summed {:.2f} MB of gradients a step; process 0 waited {:.2f} s for that",
+                       parts_.key.label,
+                       parts_.team.size() == 1 ? "1 process" : fmt::format("{} processes", parts_.team.size()),
+                       static_cast<double>(summed_bytes_) / 1e6, waited_));
 }
 
 void Trainer::stopped(const std::string& where, int signal_number) {
