@@ -323,7 +323,11 @@ void AdapterBank::rebuild(const nlohmann::json& described, const std::string& wh
     remove(entries_.back().layout.name);
   }
   for (const auto& stored : described) {
-    add(slot_layout_from(stored, where), 0);
+    const auto layout = slot_layout_from(stored, where);
+    for (const auto& site : layout.sites)
+      check(std::any_of(sites_.begin(), sites_.end(), [&](const auto& known) { return known.name == site.site; }),
+            where, ": has an adapter at '", site.site, "', which this model does not have; it is of another one");
+    add(layout, 0);
     const JsonFields fields(stored, where);
     entries_.back().merged = fields.flag("merged");
     for (const auto& name : fields.list("frozen")) {

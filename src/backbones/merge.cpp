@@ -109,9 +109,18 @@ int64_t copy_others(const fs::path& from, const fs::path& to) {
 
 using Changes = std::map<std::string, const Linear*>;  // by the model's name of the weight
 
-// One shard, tensor by tensor: as it is in the source, or with the adapter added.
-void write_shard(const Safetensors& from, const std::string& to, const PretrainedBackbone& model, Changes& left,
-                 double sign, MergeResult& result) {
+// A merge under way.
+struct Merging {
+  const PretrainedBackbone& model;
+  double sign;   // -1: the adapter is taken off
+  Changes left;  // weights that no shard has held yet
+  MergeResult result;
+
+  void write_shard(const Safetensors& from, const std::string& to);
+};
+
+// Tensor by tensor: as it is in the source, or with the adapter added.
+void Merging::write_shard(const Safetensors& from, const std::string& to) {
   auto metadata = from.metadata;
   metadata.erase("sha256");  // of other content
   metadata.emplace("format", "pt");
@@ -139,19 +148,20 @@ MergeResult merge_adapter(const MergeRequest& request) {
   check_output(output, request.model);
   const auto model = load_pretrained(request.model);  // mapped, not read
   load_adapter(*model, request.adapter);
-  Changes changes;
+  Merging merging{*model, request.unmerge ? -1.0 : 1.0, {}, {}};
   for (const auto& site : model->adaptable())
-    if (!site.linear->slots.empty()) changes[site.name + ".weight"] = site.linear;
+    if (!site.linear->slots.empty()) merging.left[site.name + ".weight"] = site.linear;
 
   NewFolder folder(output);
-  MergeResult result;
+  auto& result = merging.result;
   result.files = copy_others(request.model, folder.path());
   for (const auto& shard : read_safetensors_set(request.model).shards) {
     const auto name = fs::path(shard.path).filename().string();
-    write_shard(shard, folder.path() + "/" + name, *model, changes, request.unmerge ? -1 : 1, result);
+    merging.write_shard(shard, folder.path() + "/" + name);
     ++result.files;
   }
-  check(changes.empty(), request.model, ": no file holds '", changes.empty() ? "" : changes.begin()->first,
+  const auto& left = merging.left;
+  check(left.empty(), request.model, ": no file holds '", left.empty() ? "" : left.begin()->first,
         "', which the adapter changes");
   folder.keep();
   return result;

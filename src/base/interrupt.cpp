@@ -12,7 +12,7 @@ const char* volatile promised = nullptr;
 
 struct PlannedStop {
   int signal_number = 0;
-  StopPlace place = StopPlace::pass;
+  StopPlace place = StopPlace::walk;
   int64_t after = 0;
 };
 PlannedStop planned;

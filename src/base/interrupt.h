@@ -33,11 +33,11 @@ class HearSignals {
   First old_first_;
 };
 
-// Where work can stop: after a training step, or between the blocks of any other pass.
-enum class StopPlace { step, pass };
+// Where work can stop: after a training step, or between two blocks of a walk (data/walk.h).
+enum class StopPlace { step, walk };
 
 // The signal that was heard; 0: none.
-int interrupted(StopPlace place = StopPlace::pass);
+int interrupted(StopPlace place = StopPlace::walk);
 // Throws Stopped where one was heard; `where` is said after "stopped ".
 void stop_if_interrupted(const std::string& where);
 

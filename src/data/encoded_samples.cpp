@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "io/png.h"
 #include "io/resample.h"
 #include "io/word_tokenizer.h"

@@ -67,7 +67,7 @@ class EncodedSamples final : public SampleSet {
 };
 
 // Encodes samples on all threads. `analyser` may be null: no posterior then, every question token functional.
-// With `team` it shows its progress and can be stopped (data/long_pass.h); all its processes do the same then.
+// With `team` it shows its progress and can be stopped (data/walk.h); all its processes do the same then.
 EncodedSamples encode_samples(const SampleSource& source, const Backbone& model, const QuestionAnalyser* analyser,
                               const Team* team = nullptr);
 inline EncodedSamples encode_samples(int64_t count, const std::function<StreamSample(int64_t)>& sample,

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "spectral/descriptor.h"
 #include "spectral/diagnostics.h"
 
@@ -34,7 +34,7 @@ void measure_blocks(const Spectrometer& with, const MeasuredStage& of, const Tea
   want.tap_layers = with.tap_layers;
   std::unique_ptr<SpectralEncoder> encoder;
   check(!rows.empty(), "there is no sample to measure spectra on");
-  const LongPass over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
+  const Walk over{cat("measure spectra of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
   each_block(over, team, [&](Part here, Part) {
     const auto batch = set.rows({rows.begin() + here.begin, rows.begin() + here.end});
     check(batch.posterior.defined(), "spectra per skill need a posterior over skills");

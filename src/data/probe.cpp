@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "data/long_pass.h"
 #include "data/sample_copies.h"
+#include "data/walk.h"
 #include "tensor/torch_compat.h"
 
 namespace asr {
@@ -143,8 +143,8 @@ namespace {
 torch::Tensor found_in_blocks(const Probe& probe, int64_t block,
                               const std::function<torch::Tensor(const SampleBatch&)>& find) {
   Tensors rows;
-  const LongPass pass{cat("gradients of samples of ", probe.set.name), static_cast<int64_t>(probe.rows.size()), block};
-  each_block(pass, probe.team, [&](Part here, Part next) {
+  const Walk walk{cat("gradients of samples of ", probe.set.name), static_cast<int64_t>(probe.rows.size()), block};
+  each_block(walk, probe.team, [&](Part here, Part next) {
     const auto batch = probe.set.rows(rows_of(probe, here));
     if (next.size() > 0) probe.set.prefetch(rows_of(probe, next));
     rows.push_back(find(batch).cpu());
@@ -247,9 +247,9 @@ torch::Tensor blank_losses(const Probe& probe, const SampleLosses& losses) {
   check_probe(probe);
   at::NoGradGuard no_grad;
   Tensors found;
-  const LongPass pass{cat("losses without pictures of ", probe.set.name), static_cast<int64_t>(probe.rows.size()),
-                      probe.batch};
-  each_block(pass, probe.team, [&](Part here, Part) {
+  const Walk walk{cat("losses without pictures of ", probe.set.name), static_cast<int64_t>(probe.rows.size()),
+                  probe.batch};
+  each_block(walk, probe.team, [&](Part here, Part) {
     std::vector<ComposedRow> blank;
     for (const int64_t row : rows_of(probe, here)) blank.push_back({kBlankPicture, row});
     found.push_back(losses(probe.set.composed(blank)).to(at::kDouble).cpu());

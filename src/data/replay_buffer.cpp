@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "streams/picture.h"
 
 namespace asr {
@@ -96,8 +96,8 @@ void ReplayBuffer::add(const SampleSet& data, const std::vector<int64_t>& rows, 
   std::vector<std::string> fresh;
   std::vector<SampleInfo> texts;
   std::vector<PictureFile> files;
-  const LongPass pass{cat("keep samples of ", data.name), static_cast<int64_t>(rows.size()), 64, false};
-  each_block(pass, team, [&](Part part, Part) {
+  const Walk walk{cat("keep samples of ", data.name), static_cast<int64_t>(rows.size()), 64, false};
+  each_block(walk, team, [&](Part part, Part) {
     for (int64_t k = part.begin; k < part.end; ++k) {
       const int64_t row = rows[static_cast<size_t>(k)];
       auto file = options_.keep == KeepPictures::files ? data.picture_file(row) : PictureFile{};

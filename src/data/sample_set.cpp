@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 
 namespace asr {
 

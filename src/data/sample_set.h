@@ -113,7 +113,7 @@ std::shared_ptr<SampleSet> concatenate(const std::vector<const SampleSet*>& sets
 
 SampleInfo info_of(StreamSample&& sample);  // an empty question or answer is an error
 
-// Posteriors over skills. With `team` it shows its progress and can be stopped (data/long_pass.h); all its processes do
+// Posteriors over skills. With `team` it shows its progress and can be stopped (data/walk.h); all its processes do
 // the same then. [N, skills]
 torch::Tensor question_posteriors(const std::vector<SampleInfo>& info, const QuestionAnalyser& analyser,
                                   const Team* team = nullptr);

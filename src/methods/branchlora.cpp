@@ -8,10 +8,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "methods/method.h"
 #include "methods/terms/external_encoder.h"
 #include "methods/terms/recipes.h"
+#include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -103,9 +104,7 @@ class BranchLora final : public Method {
   }
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
-    check(stage.stages > 1,
-          "branchlora chooses among tasks by their keys, and this stream has one task; give it a "
-          "stream of several");
+    check_several_tasks(stage, "branchlora chooses among tasks by their keys");
   }
 
   std::vector<ParameterGroup> parameters() override {
@@ -215,7 +214,7 @@ class BranchLora final : public Method {
     want.loss = false;
     want.pooled = true;  // all layers run, whatever else is wanted
     std::vector<torch::Tensor> blocks;
-    const LongPass over{cat("router weights of ", stage.data.name), stage.data.size(), stage.data.pass_samples()};
+    const Walk over{cat("router weights of ", stage.data.name), stage.data.size(), stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part rows, Part) {
       BranchUse use(linears, stage.bank.number(kBranches), branches_);
       pass.observer = &use;

@@ -12,10 +12,11 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
 #include "data/probe.h"
+#include "data/walk.h"
 #include "methods/method.h"
 #include "methods/terms/key_moments.h"
+#include "methods/terms/several_tasks.h"
 #include "methods/terms/site_budget.h"
 #include "methods/terms/sites.h"
 #include "methods/terms/task_autoencoder.h"
@@ -86,9 +87,7 @@ class DMole final : public Method {
 
   // The autoencoder is fitted first: no pass needs it before its threshold is known.
   void plan(const PhasePlan& stage, std::vector<Phase>& phases) const override {
-    check(stage.stages > 1,
-          "d-mole recognises tasks by their autoencoders, and this stream has one task; give it a "
-          "stream of several");
+    check_several_tasks(stage, "d-mole recognises tasks by their autoencoders");
     for (auto& phase : phases)
       if (phase.trains.empty()) phase.trains = {"adapters", "task"};
     Phase fit;
@@ -244,8 +243,7 @@ class DMole final : public Method {
   // Of these rows, in their order, for all processes: [rows, d] on the host.
   static torch::Tensor features_of(const StageContext& stage, const std::vector<int64_t>& rows) {
     std::vector<torch::Tensor> blocks;
-    const LongPass over{cat("features of ", stage.data.name), static_cast<int64_t>(rows.size()),
-                        stage.data.pass_samples()};
+    const Walk over{cat("features of ", stage.data.name), static_cast<int64_t>(rows.size()), stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part here, Part) {
       const auto batch = stage.data.rows({rows.begin() + here.begin, rows.begin() + here.end});
       blocks.push_back(task_features(stage.model, batch).cpu());
@@ -257,7 +255,7 @@ class DMole final : public Method {
   void recognise_rows(StageContext& stage) {
     at::NoGradGuard no_grad;
     std::vector<torch::Tensor> blocks;
-    const LongPass over{cat("earlier tasks of ", stage.data.name), stage.data.size(), stage.data.pass_samples()};
+    const Walk over{cat("earlier tasks of ", stage.data.name), stage.data.size(), stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part here, Part) {
       const auto batch = stage.data.rows(range(here.begin, here.end));
       blocks.push_back(best_tasks(candidate_errors(task_features(stage.model, batch), stage_ - 1)));

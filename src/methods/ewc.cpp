@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "methods/method.h"
 #include "tensor/torch_compat.h"
 

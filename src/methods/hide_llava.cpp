@@ -6,10 +6,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "methods/method.h"
 #include "methods/terms/external_encoder.h"
 #include "methods/terms/recipes.h"
+#include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -69,6 +70,10 @@ class HideLlava final : public Method {
     const auto all = stage.team.gather(sums.empty() ? at::empty({0}, at::kDouble) : at::cat(sums).cpu());
     const auto mean = (all.sum(0, true) / static_cast<double>(count)).to(at::kFloat);
     anchors_ = anchors_.defined() ? at::cat({anchors_.cpu(), mean}) : mean;
+  }
+
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
+    check_several_tasks(stage, "hide-llava weighs the adapters of tasks by their anchors");
   }
 
   void route(RouteContext& context) override {

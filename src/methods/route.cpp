@@ -13,10 +13,11 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "methods/method.h"
 #include "methods/terms/key_moments.h"
 #include "methods/terms/sample_keys.h"
+#include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
 
 namespace asr {
@@ -88,6 +89,10 @@ class Route final : public Method {
     auto slot = alike(stage_slot(stage), adapted_sites(sites, plain, sites_), plain.sites.at(0));
     for (auto& site : slot.sites) site.answering.kind = GateKind::given;
     return AdapterLayout{slot};
+  }
+
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
+    check_several_tasks(stage, "route chooses among stages by their keys");
   }
 
   void begin_stage(StageContext& stage) override {
@@ -214,8 +219,8 @@ class Route final : public Method {
   TriedSlots tried(const StageContext& stage, const std::vector<int>& slots) const {
     const auto rows = drawn_rows(stage.data.size(), kProbeRows, draw_key(DrawPurpose::probe, stage.seed, stage.stage));
     std::vector<torch::Tensor> blocks;
-    const LongPass over{cat("losses of earlier adapters on ", stage.data.name), static_cast<int64_t>(rows.size()),
-                        stage.data.pass_samples()};
+    const Walk over{cat("losses of earlier adapters on ", stage.data.name), static_cast<int64_t>(rows.size()),
+                    stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part here, Part) {
       const auto batch = stage.data.rows({rows.begin() + here.begin, rows.begin() + here.end});
       const auto learnt = static_cast<double>(stage.task.learnt(batch));

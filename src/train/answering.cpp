@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "nn/merged_weights.h"
 
 namespace asr {

@@ -205,15 +205,15 @@ SampleWork sample_work(const ModelShape& s, const Workload& work, bool recompute
 
 namespace {
 
-// Seconds for `samples` answers: the prompt by its operations; a new token by them or by reading weights and cache,
-// whichever is slower.
-double answer_seconds(double samples, const RunOptions& run, const ModelShape& s, const Workload& work,
-                      const SampleWork& one, const Machine& machine) {
+// Seconds for an answer: the prompt by its operations; a new token by them or by reading weights and cache, whichever
+// is slower.
+double answer_seconds(const RunOptions& run, const ModelShape& s, const Workload& work, const SampleWork& one,
+                      const Machine& machine) {
   const double batch = number_of(run.eval_batch), e = element(s, machine);
   const double read = s.decoder_weights() * number_of(s.weight_size) +
                       batch * work.sequence() * 2 * number_of(s.kv_heads * s.head * s.layers) * e;
   const double step = std::max(batch * one.token / machine.flops, read / machine.bandwidth) / batch;
-  return samples * ((one.vision + one.forward) / machine.flops + work.new_tokens * step);
+  return (one.vision + one.forward) / machine.flops + work.new_tokens * step;
 }
 
 // The steps of all stages; each takes a batch, with what is replayed.
@@ -273,7 +273,7 @@ TimeEstimate time_of(const Subject& subject) {
   const double answers = subject.joint() ? 2 * work.scored() : work.answers();
   auto evaluated = one;
   evaluated.vision = seen;
-  const double each = answer_seconds(1, run, s, work, evaluated, shared);
+  const double each = answer_seconds(run, s, work, evaluated, shared);
   out.zero_shot = each * work.scored();
   out.evaluation = (each + costs.answer_picture_passes * seen / speed) * (answers - work.scored());
   return out;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "data/drawn_rows.h"
+#include "data/walk.h"
 #include "io/analysis_file.h"
 #include "metrics/metric.h"
 #include "skills/functional_tokens.h"

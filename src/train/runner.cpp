@@ -19,7 +19,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "metrics/metric.h"
 #include "skills/taxonomy.h"
 #include "tensor/cuda_facts.h"

@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "train/run_folder.h"
 
 namespace asr {

@@ -85,7 +85,7 @@ TEST(Interrupt, GuardsNestAndGiveBackWhatWasThere) {
 }
 
 TEST(Interrupt, AStopCarriesItsExitStatus) {
-  plan_stop(SIGTERM, StopPlace::pass, 2);
+  plan_stop(SIGTERM, StopPlace::walk, 2);
   EXPECT_EQ(interrupted(StopPlace::step), 0);
   EXPECT_NO_THROW(stop_if_interrupted("too early"));
   const auto message = error_of([] { stop_if_interrupted("here"); }, 143);

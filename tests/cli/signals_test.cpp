@@ -75,7 +75,7 @@ TEST(Signals, InEvaluationTheyAreHeardAndTheNextMethodIsNotBegun) {
     kill(run.pid, number);
     EXPECT_EQ(run.status(), 128 + number);
     EXPECT_CONTAINS(run.said(), number == SIGINT ? "asr: Ctrl-C; saving" : "asr: SIGTERM; saving");
-    EXPECT_CONTAINS(run.said(), "asr: stopped in the pass");
+    EXPECT_CONTAINS(run.said(), "asr: stopped in \"");
     EXPECT_CONTAINS(run.said(), "go on with --resume");
     EXPECT_FALSE(path_exists(folder / "out/ewc"));
   }
@@ -87,7 +87,7 @@ TEST(Signals, TwoProcessesStopTogetherInEvaluation) {
   ASSERT_TRUE(evaluates(folder)) << run.said();
   kill(run.pid, SIGTERM);
   EXPECT_EQ(run.status(), 143);
-  EXPECT_CONTAINS(run.said(), "asr: stopped in the pass");
+  EXPECT_CONTAINS(run.said(), "asr: stopped in \"");
   EXPECT_EQ(run.said().find("cannot reach"), std::string::npos) << run.said();
   EXPECT_EQ(run.said().find("had not stopped"), std::string::npos) << run.said();
 }

@@ -2,7 +2,7 @@
 // ends in the same bits; several processes stop together.
 #include "base/interrupt.h"
 
-#include "data/long_pass.h"
+#include "data/walk.h"
 #include "tests/train/run_support.h"
 
 namespace asr {
@@ -34,7 +34,7 @@ TEST(Interrupted, AtEveryPassOfARunAndResumedItEndsInTheSameBits) {
   int status = 130;
   int64_t after = 0;
   for (int attempt = 0; attempt < 200 && status != 0; ++attempt) {
-    plan_stop(attempt % 2 ? SIGTERM : SIGINT, StopPlace::pass, ++after);
+    plan_stop(attempt % 2 ? SIGTERM : SIGINT, StopPlace::walk, ++after);
     std::string message;
     status = status_of_stop([&] { run_small(options("stopped"), attempt > 0); }, message);
     forget_stop();
@@ -60,7 +60,7 @@ TEST(Interrupted, NeverGoesOnWithTheNextMethod) {
   // The last look before the second method: found by counting, so that it stays the last.
   int64_t looks = 0;
   for (std::string message; message.find("was complete") == std::string::npos && looks < 500;) {
-    plan_stop(SIGINT, StopPlace::pass, ++looks);
+    plan_stop(SIGINT, StopPlace::walk, ++looks);
     EXPECT_EQ(status_of_stop([&] { run_small(options, looks > 1); }, message), 130) << looks;
     forget_stop();
   }
@@ -106,7 +106,7 @@ TEST(Interrupted, ProcessesStopAtTheSameBlock) {
               143);
     EXPECT_EQ(blocks, 2);
     EXPECT_EQ(disturbed.looks, 2);
-    EXPECT_EQ(message, "stopped in the pass \"count\"; go on with --resume");
+    EXPECT_EQ(message, "stopped in \"count\"; go on with --resume");
   }
 }
 

@@ -40,7 +40,7 @@ TEST(WatchedRun, EventsAreTheLogAlsoAfterResuming) {
   };
   const auto straight = run_small(options("straight"))[0];
   for (int stop = 0; stop < 20; ++stop) {  // steps since the last checkpoint are logged again
-    plan_stop(SIGINT, StopPlace::pass, 12 + 10 * stop);
+    plan_stop(SIGINT, StopPlace::walk, 12 + 10 * stop);
     const auto message = message_of([&] { run_small(options("stopped"), stop > 0); });
     forget_stop();
     if (message.empty()) break;

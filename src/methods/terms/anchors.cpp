@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "data/drawn_rows.h"
-#include "data/long_pass.h"
 #include "data/measure.h"
+#include "data/walk.h"
 
 namespace asr {
 
@@ -78,7 +78,7 @@ void Anchors::measure(const StageContext& stage, AnchorView& view, int64_t sampl
   want.pooled = needs.pooled;
   if (needs.logits) stage.task.ask_for_logits(want);
   std::vector<torch::Tensor> mine;
-  const LongPass over{cat("anchors of ", stage.data.name, ", batches"), static_cast<int64_t>(blocks.size()), 1};
+  const Walk over{cat("anchors of ", stage.data.name, ", batches"), static_cast<int64_t>(blocks.size()), 1};
   each_block(over, stage.team, [&](Part here, Part next) {
     const auto& [rows, augment] = blocks[static_cast<size_t>(here.begin)];
     auto batch = stage.data.training_rows(rows, augment);

@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "data/long_pass.h"
 #include "data/measure.h"
+#include "data/walk.h"
 
 namespace asr {
 namespace {
@@ -181,7 +181,7 @@ KeyGroups SampleKeys::groups(int64_t dimension) const {
 torch::Tensor SampleKeys::of(const Backbone& model, const SampleSet& set, const std::vector<int64_t>& rows,
                              const Team& team) const {
   std::vector<torch::Tensor> blocks;
-  const LongPass over{cat("keys of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
+  const Walk over{cat("keys of ", set.name), static_cast<int64_t>(rows.size()), set.pass_samples()};
   each_block(over, team, [&](Part here, Part) {
     blocks.push_back(of(model, set.rows({rows.begin() + here.begin, rows.begin() + here.end})));
   });

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "data/long_pass.h"
+#include "data/walk.h"
 
 namespace asr {
 namespace {

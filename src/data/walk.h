@@ -1,4 +1,4 @@
-// A pass over many samples outside training: answering, measuring, references, Fisher. It shows how far it is, and a
+// A walk over many samples outside training: answering, measuring, references, Fisher. It shows how far it is, and a
 // signal stops it between two blocks, in all processes at the same block.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace asr {
 
-struct LongPass {
+struct Walk {
   std::string label;  // what is done, for the progress line and the message of a stop: "answer color"
   int64_t samples = 0, block = 1;
   bool shared = true;  // the processes share the blocks out; otherwise each does all of them
@@ -19,9 +19,9 @@ struct LongPass {
 
 // Calls `body` for this process's blocks in order, with the rows of the block and of those after it (none at the
 // end).
-void each_block(const LongPass& pass, const Team& team, const std::function<void(Part rows, Part next)>& body);
+void each_block(const Walk& walk, const Team& team, const std::function<void(Part rows, Part next)>& body);
 
 // The signal that any process has heard, the same for all; 0: none. Every process must come here.
-int stop_signal(const Team& team, StopPlace place = StopPlace::pass);
+int stop_signal(const Team& team, StopPlace place = StopPlace::walk);
 
 }  // namespace asr

@@ -1,4 +1,4 @@
-#include "data/long_pass.h"
+#include "data/walk.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,20 +16,20 @@ int stop_signal(const Team& team, StopPlace place) {
   return count[1] > 0 ? SIGTERM : count[0] > 0 ? SIGINT : 0;
 }
 
-void each_block(const LongPass& pass, const Team& team, const std::function<void(Part rows, Part next)>& body) {
-  const int64_t blocks = (pass.samples + pass.block - 1) / pass.block, sharers = pass.shared ? team.size() : 1;
-  const auto mine = pass.shared ? part_of(blocks, team) : Part{0, blocks};
+void each_block(const Walk& walk, const Team& team, const std::function<void(Part rows, Part next)>& body) {
+  const int64_t blocks = (walk.samples + walk.block - 1) / walk.block, sharers = walk.shared ? team.size() : 1;
+  const auto mine = walk.shared ? part_of(blocks, team) : Part{0, blocks};
   const auto rows = [&](int64_t i, int64_t count = 1) {
     const int64_t end = std::min(i + count, mine.end);
-    return i < end ? Part{i * pass.block, std::min(pass.samples, end * pass.block)} : Part{};
+    return i < end ? Part{i * walk.block, std::min(walk.samples, end * walk.block)} : Part{};
   };
   std::optional<Progress> progress;
-  if (team.leads()) progress.emplace(pass.label, pass.samples, Progress::Ends::unseen);
+  if (team.leads()) progress.emplace(walk.label, walk.samples, Progress::Ends::unseen);
   // Every process looks as often as the one with most blocks, so that all stop together.
   for (int64_t i = mine.begin; i < mine.begin + (blocks + sharers - 1) / sharers; ++i) {
-    if (i < mine.end) body(rows(i), rows(i + 1, pass.ahead));
+    if (i < mine.end) body(rows(i), rows(i + 1, walk.ahead));
     if (const int number = stop_signal(team))
-      throw Stopped(cat("stopped in the pass \"", pass.label, "\"; go on with --resume"), number);
+      throw Stopped(cat("stopped in \"", walk.label, "\"; go on with --resume"), number);
     if (progress) progress->advance(rows(i).size() * sharers);
   }
   if (progress) progress->finish();
