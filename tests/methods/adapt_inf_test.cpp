@@ -1,6 +1,9 @@
 // Adapt-infinity: what it measures of samples, what a stage then trains on, and what is left of the pool.
+#include <array>
+#include <cmath>
 #include <set>
 
+#include "base/random.h"
 #include "methods/terms/selection.h"
 #include "tests/methods/method_case.h"
 #include "train/audit.h"
@@ -57,30 +60,49 @@ torch::Tensor gradient_of(MethodCase& fixture, const SampleBatch& batch, double*
 }
 
 TEST(AdaptInf, PoolKeepsTheSamplesWhoseGradientsAreLeastAlike) {
-  AdaptInfCase one({{"buffer", "5", "test"}, {"clusters", "1", "test"}});
+  for (const int64_t dimension : {8192, 16}) {  // of a gradient of fewer numbers, and of more
+    AdaptInfCase one(
+        {{"buffer", "5", "test"}, {"clusters", "1", "test"}, {"dimension", std::to_string(dimension), "test"}});
+    const auto set = one.made->data();
+    auto context = one.at(1, set);
+    one.made->method->begin_stage(context);
+    // The rows with the smallest largest cosine to one before, by plain loops.
+    std::vector<torch::Tensor> vectors;
+    std::vector<std::pair<double, int64_t>> alike;
+    for (int64_t i = 0; i < set.size(); ++i) {
+      const auto gradient = gradient_of(*one.made, set.rows({i}));
+      const auto kept = SignProjection(gradient.numel(), dimension, 0xada97)(gradient.unsqueeze(0))[0];
+      vectors.push_back(kept / kept.norm());
+      double nearest = -2;
+      for (int64_t j = 0; j < i; ++j)
+        nearest = std::max(nearest, (vectors[static_cast<size_t>(j)] * vectors.back()).sum().item<double>());
+      alike.emplace_back(nearest, i);
+    }
+    std::sort(alike.begin(), alike.end());
+    std::set<int64_t> expected;
+    for (size_t i = 0; i < 5; ++i) expected.insert(alike[i].second);
+    const auto found = one.stored("survivors");
+    EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), expected) << dimension;
+    EXPECT_TRUE(one.stored("chosen").empty());  // the first stage trains on all it has
+    EXPECT_EQ(one.made->method->training_set(context), nullptr);
+    one.made->method->after_stage(context);
+    EXPECT_TRUE(one.stored("survivors").empty());
+    ASSERT_EQ(one.stored("stage"), std::vector<int64_t>(5, 1));
+  }
+}
+
+// With `samples` the others are neither trained on nor kept.
+TEST(AdaptInf, LooksAtSomeOfAStagesSamplesAlone) {
+  AdaptInfCase one({{"buffer", "12", "test"}, {"samples", "5", "test"}});
   const auto set = one.made->data();
   auto context = one.at(1, set);
   one.made->method->begin_stage(context);
-  // The rows with the smallest largest cosine to one before, by plain loops.
-  std::vector<torch::Tensor> vectors;
-  std::vector<std::pair<double, int64_t>> alike;
-  for (int64_t i = 0; i < set.size(); ++i) {
-    vectors.push_back(gradient_of(*one.made, set.rows({i})));
-    double nearest = -2;
-    for (int64_t j = 0; j < i; ++j)
-      nearest = std::max(nearest, (vectors[static_cast<size_t>(j)] * vectors.back()).sum().item<double>());
-    alike.emplace_back(nearest, i);
-  }
-  std::sort(alike.begin(), alike.end());
-  std::set<int64_t> expected;
-  for (size_t i = 0; i < 5; ++i) expected.insert(alike[i].second);
-  const auto found = one.stored("survivors");
-  EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), expected);
-  EXPECT_TRUE(one.stored("chosen").empty());  // the first stage trains on all it has
-  EXPECT_EQ(one.made->method->training_set(context), nullptr);
+  const auto chosen = one.stored("chosen");
+  EXPECT_EQ(std::set<int64_t>(chosen.begin(), chosen.end()).size(), 5u);
+  EXPECT_EQ(one.stored("survivors"), chosen);
+  EXPECT_EQ(one.made->method->training_set(context)->size(), 5);
   one.made->method->after_stage(context);
-  EXPECT_TRUE(one.stored("survivors").empty());
-  ASSERT_EQ(one.stored("stage"), std::vector<int64_t>(5, 1));
+  EXPECT_EQ(one.stored("stage"), std::vector<int64_t>(5, 1));
 }
 
 TEST(AdaptInf, StageTrainsOnPoolAndNewDataTogether) {
@@ -111,61 +133,114 @@ TEST(AdaptInf, StageTrainsOnPoolAndNewDataTogether) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(one.stored("stage")[i], survivors[i] < 6 ? 1 : 2);
 }
 
-// The row with the largest and that with the smallest value of the score with the highest entropy are tails, and never
-// drawn; scores are computed here from logits, in double.
+// Log PPL, EL2N, entropy, gradient norm and image grounding of a row, from logits in double.
+std::array<double, 5> scores_by_hand(MethodCase& fixture, const SampleSet& set, int64_t row) {
+  double norm = 0;
+  gradient_of(fixture, set.rows({row}), &norm);
+  at::NoGradGuard no_grad;
+  Pass pass;
+  pass.slots = fixture.bank->training();
+  Want want;
+  want.logits = true;
+  const auto seen = fixture.model->forward(set.rows({row}).input, pass, want);
+  const auto blank = fixture.model->forward(set.composed({{kBlankPicture, row}}).input, pass, Want{});
+  const auto p = seen.logits.to(at::kDouble).softmax(-1);
+  const auto labels = set.rows({row}).input.labels.flatten();
+  double el2n = 0, entropy = 0;
+  int64_t token = 0;
+  for (int64_t t = 0; t < labels.numel(); ++t) {
+    if (labels[t].item<int64_t>() < 0) continue;
+    auto error = p[token].clone();
+    error[labels[t].item<int64_t>()] -= 1;
+    el2n += error.square().sum().sqrt().item<double>() / static_cast<double>(p.size(0));
+    entropy -= (p[token] * p[token].log()).sum().item<double>() / static_cast<double>(p.size(0));
+    ++token;
+  }
+  const double loss = seen.loss.item<double>();
+  return {loss, el2n, entropy, norm, std::exp(blank.loss.item<double>() - loss)};
+}
+
+// Whether rounding could put a value into another of 50 bins over +-4 deviations.
+bool near_an_edge(const std::vector<double>& values) {
+  double mean = 0, square = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) square += std::pow(value - mean, 2) / static_cast<double>(values.size());
+  return std::any_of(values.begin(), values.end(), [&](double value) {
+    const double place = ((value - mean) / std::sqrt(square) + 4) / 8 * 50;
+    return std::abs(place - std::round(place)) < 1e-4;
+  });
+}
+
+// The score whose values have the highest entropy decides, and its largest and smallest values are tails, never drawn.
+// Which score it is depends on the data: with these tasks each of the five is the one once.
 TEST(AdaptInf, DrawsByTheScoreThatTellsMost) {
-  AdaptInfCase one({{"buffer", "12", "test"}, {"clusters", "1", "test"}, {"selected", "0.25", "test"}});
-  const auto first = one.made->data(0), second = one.made->data(4);
-  one.finish(1, first);
-  auto context = one.at(2, second);
-  one.made->method->begin_stage(context);
-  const auto chosen = one.stored("chosen");
-  ASSERT_EQ(chosen.size(), 3u);
-  std::vector<std::vector<double>> scores(5);
-  for (int64_t i = 0; i < 24; ++i) {
-    const auto& set = i < 12 ? first : second;
-    double norm = 0;
-    gradient_of(*one.made, set.rows({i % 12}), &norm);
-    at::NoGradGuard no_grad;
-    Pass pass;
-    pass.slots = one.made->bank->training();
-    Want want;
-    want.logits = true;
-    const auto seen = one.made->model->forward(set.rows({i % 12}).input, pass, want);
-    const auto blank = one.made->model->forward(set.composed({{kBlankPicture, i % 12}}).input, pass, Want{});
-    const auto p = seen.logits.to(at::kDouble).softmax(-1);
-    const auto labels = set.rows({i % 12}).input.labels.flatten();
-    double el2n = 0, entropy = 0;
-    int64_t token = 0;
-    for (int64_t t = 0; t < labels.numel(); ++t) {
-      if (labels[t].item<int64_t>() < 0) continue;
-      auto error = p[token].clone();
-      error[labels[t].item<int64_t>()] -= 1;
-      el2n += error.square().sum().sqrt().item<double>() / static_cast<double>(p.size(0));
-      entropy -= (p[token] * p[token].log()).sum().item<double>() / static_cast<double>(p.size(0));
-      ++token;
+  std::set<size_t> deciding;
+  for (const size_t task : {1, 2, 3, 4, 6}) {
+    AdaptInfCase one({{"buffer", "12", "test"}, {"clusters", "1", "test"}, {"selected", "0.25", "test"}});
+    const auto first = one.made->data(0), second = one.made->data(task);
+    one.finish(1, first);
+    auto context = one.at(2, second);
+    one.made->method->begin_stage(context);
+    const auto chosen = one.stored("chosen");
+    ASSERT_EQ(chosen.size(), 3u);
+    std::vector<std::vector<double>> scores(5);
+    for (int64_t i = 0; i < 24; ++i) {
+      const auto row = scores_by_hand(*one.made, i < 12 ? first : second, i % 12);
+      for (size_t s = 0; s < 5; ++s) scores[s].push_back(row[s]);
     }
-    const double loss = seen.loss.item<double>();
-    const double row[] = {loss, el2n, entropy, norm, std::exp(blank.loss.item<double>() - loss)};
-    for (size_t s = 0; s < 5; ++s) scores[s].push_back(row[s]);
+    size_t best = 0;
+    for (size_t s = 1; s < 5; ++s)
+      if (score_entropy(scores[s], ScoreHistogram::sound) > score_entropy(scores[best], ScoreHistogram::sound))
+        best = s;
+    for (const auto& values : scores) EXPECT_FALSE(near_an_edge(values)) << task;
+    deciding.insert(best);
+    const auto [low, high] = std::minmax_element(scores[best].begin(), scores[best].end());
+    for (const int64_t row : chosen) {
+      EXPECT_NE(row, low - scores[best].begin()) << task;
+      EXPECT_NE(row, high - scores[best].begin()) << task;
+    }
+    const uint64_t key = Random({context.seed, 0xada9, 2, 2}).next();
+    EXPECT_EQ(chosen, covering_draw(scores[best], 3, Random({key, 0}).next())) << task;
   }
-  size_t best = 0;
-  for (size_t s = 1; s < 5; ++s)
-    if (score_entropy(scores[s], ScoreHistogram::sound) > score_entropy(scores[best], ScoreHistogram::sound)) best = s;
-  const auto [low, high] = std::minmax_element(scores[best].begin(), scores[best].end());
-  std::vector<double> drawn;
-  for (const int64_t row : chosen) {
-    EXPECT_NE(row, low - scores[best].begin());
-    EXPECT_NE(row, high - scores[best].begin());
-    drawn.push_back(scores[best][static_cast<size_t>(row)]);
+  EXPECT_EQ(deciding.size(), 5u);
+}
+
+// Clusters of the rows' gradients get equal parts of the selection, or parts by the deviation of EL2N in each.
+TEST(AdaptInf, SharesTheSelectionOutAmongClusters) {
+  std::set<std::vector<int64_t>> different;
+  for (const std::string budget : {"equal", "deviation"}) {
+    AdaptInfCase one(
+        {{"buffer", "12", "test"}, {"clusters", "3", "test"}, {"selected", "0.5", "test"}, {"budget", budget, "test"}});
+    const auto first = one.made->data(0), second = one.made->data(4);
+    one.finish(1, first);
+    auto context = one.at(2, second);
+    one.made->method->begin_stage(context);
+    std::vector<torch::Tensor> vectors;
+    std::vector<double> el2n;
+    for (int64_t i = 0; i < 24; ++i) {
+      const auto& set = i < 12 ? first : second;
+      vectors.push_back(gradient_of(*one.made, set.rows({i % 12})));
+      el2n.push_back(scores_by_hand(*one.made, set, i % 12)[1]);
+    }
+    const auto key = Random({context.seed, 0xada9, 2, 1}).next();
+    const auto groups = rows_by_cluster(clusters_of(at::stack(vectors), {3, 1024, 100, key}));
+    std::vector<int64_t> sizes, found;
+    std::vector<double> weights;
+    const auto chosen = one.stored("chosen");
+    for (const auto& group : groups) {
+      double mean = 0, square = 0;
+      for (const int64_t row : group) mean += el2n[static_cast<size_t>(row)] / static_cast<double>(group.size());
+      for (const int64_t row : group) square += std::pow(el2n[static_cast<size_t>(row)] - mean, 2);
+      sizes.push_back(static_cast<int64_t>(group.size()));
+      weights.push_back(budget == "equal" ? 1 : std::sqrt(square / static_cast<double>(group.size())));
+      found.push_back(std::count_if(chosen.begin(), chosen.end(), [&](int64_t row) {
+        return std::find(group.begin(), group.end(), row) != group.end();
+      }));
+    }
+    EXPECT_EQ(found, shared_out(6, sizes, weights)) << budget;
+    different.insert(found);
   }
-  // One in every third of the range that the others span.
-  auto sorted = scores[best];
-  std::sort(sorted.begin(), sorted.end());
-  const double from = sorted[1], width = (sorted[22] - from) / 3;
-  std::set<int> thirds;
-  for (const double value : drawn) thirds.insert(std::min(2, static_cast<int>((value - from) / width)));
-  EXPECT_GE(thirds.size(), 2u);
+  EXPECT_EQ(different.size(), 2u) << "both budgets say the same here";
 }
 
 TEST(AdaptInf, RefusesALayerWithoutAdapters) {

@@ -1,5 +1,6 @@
 // D-MoLE: the budget and its split, experts at the top linears, autoencoders and their thresholds, who answers.
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "methods/terms/site_budget.h"
@@ -166,6 +167,10 @@ TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
   // The loss that is fitted, and how it ends.
   Phase fit;
   fit.name = "autoencoder";
+  const auto batch = set.rows({0});
+  EXPECT_NEAR(test->losses(batch, fit).total().item<double>(),
+              std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size()), 1e-6);
+  EXPECT_TRUE(test->losses(batch).losses.empty());
   EXPECT_FALSE(test->method->phase_done(fit, 1, 2.0));
   for (int i = 0; i < 9; ++i) EXPECT_FALSE(test->method->phase_done(fit, 2 + i, 2.0));
   EXPECT_TRUE(test->method->phase_done(fit, 11, 2.5));
@@ -176,6 +181,42 @@ TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
   // ceil(0.7 (12 + 1)) = 10
   EXPECT_NEAR(held_tensor(*test->method, "thresholds")[0].item<double>(), errors[9], 1e-6);
   EXPECT_FALSE(held_tensor(*test->method, "waiting").defined());
+}
+
+// An autoencoder and its threshold are of evenly spaced samples of the stage.
+TEST(DMole, FitsToSpacedSamples) {
+  MoleCase test(MethodOptions{{"hidden", "5"}, {"quantile", "0.5"}, {"samples", "4"}});
+  const auto set = test->data();
+  test.begin(1, set);
+  const auto code = code_of(test);
+  const auto features = features_by_hand(*test.fixture, set.rows({0, 3, 6, 9}));
+  std::vector<double> errors;
+  for (int64_t b = 0; b < 4; ++b) errors.push_back(code.error(features[b]));
+  test.enter_phase(1, set, "");
+  std::sort(errors.begin(), errors.end());
+  // ceil(0.5 (4 + 1)) = 3, of numbers in float32
+  EXPECT_GT(errors[2] - errors[1], 1e-6);
+  EXPECT_NEAR(held_tensor(*test->method, "thresholds")[0].item<double>(), errors[2], 2e-7);
+}
+
+// The autoencoder is fitted before anything is trained, by its own terms and parameters; no other phase moves it.
+TEST(DMole, PlansTheFitFirst) {
+  const auto method = std::move(make_methods("d-mole", {{"d-mole.epochs", "70", "test"}})[0]);
+  std::vector<Phase> phases(2);
+  phases[1].trains = {"routers"};
+  phases[1].of_method = "other";
+  PhasePlan plan;
+  plan.stages = 2;
+  method->plan(plan, phases);
+  ASSERT_EQ(phases.size(), 3u);
+  EXPECT_EQ(phases[0].name, "autoencoder");
+  EXPECT_EQ(phases[0].trains, std::vector<std::string>{"autoencoder"});
+  EXPECT_EQ(phases[0].task_weight, 0);
+  EXPECT_FALSE(phases[0].runs_model);
+  EXPECT_EQ(phases[0].steps, 70);
+  EXPECT_EQ(phases[0].learning_rate, 5e-3);
+  EXPECT_EQ(phases[1].trains, (std::vector<std::string>{"adapters", "task"}));
+  EXPECT_EQ(phases[2].trains, std::vector<std::string>{"routers"});
 }
 
 // Three tasks whose autoencoders give back the features of one sample each, whatever they read.
@@ -300,11 +341,13 @@ TEST(DMole, AddsActiveExpertsWithWeightOne) {
       expected = expected + added;
   }
   Pass pass;
-  pass.answering = true;
   pass.slots = test->bank->bit("stage-1") | test->bank->bit("stage-2");
   const GivenWeights given = {{0, torch::tensor({{1.0}, {1.0}})}, {1, torch::tensor({{1.0}, {0.0}})}};
   pass.given = &given;
-  EXPECT_TRUE(at::allclose((*place->linear)(x, pass), expected, 1e-4, 1e-4));
+  for (const bool answering : {true, false}) {  // earlier experts in training too
+    pass.answering = answering;
+    EXPECT_TRUE(at::allclose((*place->linear)(x, pass), expected, 1e-4, 1e-4)) << answering;
+  }
 }
 
 TEST(DMole, RefusesWhatCannotBe) {

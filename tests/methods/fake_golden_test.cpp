@@ -35,6 +35,8 @@ TEST(FakeOnGolden, TrainsResumesAndAnswersAsItsAdapter) {
     EXPECT_TRUE(audit_run(straight.folder, 4).passed()) << fake.name;
     run_disturbed(options("disturbed"));
     expect_same_files(straight.folder, folder / "disturbed/" + fake.name);
+    run_with_two(options("two"), folder / "two");
+    expect_close_adapters(straight.folder, folder / "two/" + fake.name, 2e-3);
   }
 }
 

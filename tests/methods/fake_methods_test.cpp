@@ -1,9 +1,7 @@
 // Everything that method.h offers, each by a method that does nothing else: it trains what it must and nothing besides,
 // answers as its stored adapter does, and neither processes nor interruptions change what comes out.
-#include <chrono>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "tests/methods/fake_runs.h"
 
@@ -101,13 +99,7 @@ TEST_P(EveryFake, EndsInTheSameBitsHoweverItIsEnded) {
 
 TEST_P(EveryFake, IsTheSameWithTwoProcesses) {
   TemporaryFolder folder;
-  const auto config = resolve_run(options(folder / "out"));
-  as_team(2, [&](const Team& team) {
-    // Threads share the lexicon that a run sets first; the leader has done so when its folder is there.
-    for (int i = 0; i < 2000 && !team.leads() && !fs::exists(folder / "out/fingerprint.json"); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    run_all({config, false, "test", &team});
-  });
+  run_with_two(options(folder / "out"), folder / "out");
   const auto two = folder / "out/" + fake().name;
   EXPECT_EQ(read_text(straight().folder + "/matrix.csv"), read_text(two + "/matrix.csv"));
   expect_close_adapters(straight().folder, two, 2e-3);

@@ -69,12 +69,17 @@ TEST_F(RouteRun, ShowsTheCountsInTheReport) {
   EXPECT_CONTAINS(page, "<th scope=\"row\">count</th>");
 }
 
-TEST_F(RouteRun, CannotBeCombinedWithWhatHasAnAdapterOfItsOwn) {
+TEST_F(RouteRun, RefusesOtherAdaptersAndASingleTask) {
   const auto message = [](const std::string& method) {
     return message_of([&] { run_small(small_run(*place_ / "model", *place_ / method, method)); });
   };
   EXPECT_CONTAINS(message("route+o-lora"), "methods route and o-lora both lay out the adapters");
   EXPECT_CONTAINS(message("lwf+route"), "lwf copies the one adapter that is trained");
+  for (const std::string method : {"route", "hide-llava"}) {
+    auto alone = small_run(*place_ / "model", *place_ / ("alone-" + method), method);
+    alone.push_back({"stream.tasks", "1", "test"});
+    EXPECT_CONTAINS(message_of([&] { run_small(alone); }), "this stream has one task; give it a stream of several");
+  }
 }
 
 // Moments of single heads in a run: stored, audited, and read again by what answers from its folder.
