@@ -81,6 +81,14 @@ TEST(KeyMoments, GroupsAreKeysOfTheirOwnThatAddUp) {
     }
 }
 
+// How few keys are few depends on the widest group: 20 keys of groups of 3 and 2 numbers.
+TEST(KeyMoments, TheRidgeOfFewKeysGoesByTheWidestGroup) {
+  StageKeyMoments kept;
+  kept.set_groups({0, 1, 1, 0, 1});
+  kept.add(key_moments_in_blocks(random_keys(20, 5, 1)));
+  EXPECT_NEAR(KeyReading(kept, 0.01, KeyCovariance::full).ridge(), 0.01 * 10 * 3 / 20, 1e-12);
+}
+
 // A cue that is constant within two stages of equal size lies one total deviation to either side, and the ridge alone
 // is its variance: a key on the other side is 2 deviations away, 4 / ridge. Divided by its deviation within stages,
 // which is nothing, it would outweigh all else.

@@ -4,6 +4,7 @@
 
 #include "methods/terms/sample_keys.h"
 #include "tensor/torch_compat.h"
+#include "tests/data/thread_team.h"
 #include "tests/methods/method_case.h"
 #include "tests/methods/plain_stages.h"
 #include "tests/support/tensors.h"
@@ -309,11 +310,22 @@ TEST(Route, HeadsMayBeKeptApart) {
   const auto groups = keys.groups(found.size(1));
   for (int64_t i = 0; i < found.size(1); ++i)
     EXPECT_EQ(groups[static_cast<size_t>(i)], i < 10 ? 0 : 1 + (i - 10) / each) << i;
+  // A process that has made no key knows the groups all the same: two rows are one block, of the first of three.
+  const auto set = fixture.data(0);
+  as_team(3, [&](const Team& team) {
+    const SampleKeys own(choice, spectral);
+    const auto of_all = own.of(*fixture.model, set, range(0, 2), team);
+    EXPECT_EQ(own.groups(of_all.size(1)), groups) << team.rank();
+  });
+  const auto kept_apart = keys.description(*fixture.model);
   // The averaged key is the mean over heads, and their deviation.
   choice.parts = {"spectra"};
   choice.heads = KeyHeads::average;
   choice.dimension = 54;
   const auto averaged = SampleKeys(choice, spectral).of(*fixture.model, batch);
+  choice.parts = {"spectra", "tokens"};
+  choice.dimension = 10;
+  EXPECT_NE(SampleKeys(choice, spectral).description(*fixture.model), kept_apart);
   const auto single = found.narrow(1, 10, heads * each).view({3, heads, each});
   EXPECT_LT((single.mean(1) - averaged.narrow(1, 0, each)).abs().max().item<double>(), 1e-5);
   choice.parts = {"states"};
