@@ -1,5 +1,6 @@
 // Pictures and vision features of earlier runs change no bit of a run.
 #include "tests/train/run_support.h"
+#include "train/data.h"
 
 namespace asr {
 namespace {
@@ -71,6 +72,18 @@ TEST_F(DataCache, AModelIsHashedOnceForAllOutputFolders) {
   EXPECT_EQ(fs::last_write_time(known), written) << "nothing new was learnt";
   run("third", "");
   EXPECT_TRUE(fs::exists(std::string(folder_ / "third/hashes.json")));
+}
+
+// Where pictures are files, their content is part of what is looked for.
+TEST_F(DataCache, PicturesOfChangedFilesAreOthers) {
+  const auto model = load_backbone(folder_ / "model");
+  const auto with = [&](const std::string& pictures) {
+    return KeptSamples(folder_ / "cache", {{"pictures", pictures}, {"model", "m"}}, *model);
+  };
+  with("a").keep_pictures("task", torch::ones({1, 3, 2, 2}, at::kByte));
+  EXPECT_TRUE(with("a").pictures("task").defined());
+  EXPECT_FALSE(with("a").pictures("other task").defined());
+  EXPECT_FALSE(with("b").pictures("task").defined());
 }
 
 // A run may go on without the folder, or with another.
