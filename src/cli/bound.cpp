@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/stage_samples.h"
-#include "spectral/forgetting_bound.h"
+#include "metrics/measured_transitions.h"
 
 namespace asr {
 namespace {
@@ -31,19 +31,12 @@ struct RunBound {
 
 Transition transition_between(const StageSamples& before, const StageSamples& after) {
   check_compatible(before.options, after.options, before.file.path);
-  Transition out{before.stage, after.stage, {}};
-  const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);  // 0 is allowed, a metric of 0 not
-  for (const int64_t skill : std::set<int64_t>(before.skill().begin(), before.skill().end())) {
-    const auto samples = paired_samples(before.file, after.file, skill, shared_tasks(before.file, after.file, skill));
-    if (samples.old_rows.size() < 2) {
-      log_warn("stages ", before.stage, " and ", after.stage, " share ", samples.old_rows.size(), " samples of skill '",
-               printable(before.file.skill_name(skill)), "'; a variance needs two; left out");
-      continue;
-    }
-    out.skills.push_back(drift_of_skill(samples, floor));
-    out.skills.back().skill = skill;
-  }
-  fill_shares(out);
+  auto [out, left_out] = measured_transition(before.file, after.file, before.options.spectral.covariance_floor);
+  for (const auto& few : left_out)
+    log_warn("stages ", before.stage, " and ", after.stage, " share ", few.samples, " samples of skill '",
+             printable(before.file.skill_name(few.skill)), "'; a variance needs two; left out");
+  out.old_stage = before.stage;
+  out.new_stage = after.stage;
   return out;
 }
 
@@ -115,7 +108,7 @@ json stage_json(const StageSamples& stage) {
   }
   return {{"stage", stage.stage},
           {"samples", stage.skill().size()},
-          {"separation", finite_or_null(separation_or_nan(stage.descriptor(), stage.skill()))},
+          {"separation", finite_or_null(separation(stage.descriptor(), stage.skill()))},
           {"skills", skills}};
 }
 

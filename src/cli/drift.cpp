@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "io/analysis_file.h"
 #include "io/safetensors_metadata.h"
-#include "spectral/diagnostics.h"
+#include "metrics/diagnostics.h"
 #include "spectral/memory.h"
 
 namespace asr {

@@ -43,8 +43,8 @@ json heads_json(const AnalysisSamples& samples) {
     const auto rows = head_rows(samples, head);
     out.push_back({{"layer", head / samples.layer_heads},  // of those tapped
                    {"head", head % samples.layer_heads},
-                   {"separation_skills", finite_or_null(separation_or_nan(rows, samples.skill))},
-                   {"separation_stages", finite_or_null(separation_or_nan(rows, samples.task))},
+                   {"separation_skills", finite_or_null(separation(rows, samples.skill))},
+                   {"separation_stages", finite_or_null(separation(rows, samples.task))},
                    {"naming_stages", naming_json(naming_accuracy(rows, samples.task))}});
   }
   return out;
@@ -54,8 +54,8 @@ json stage_premise(const StageSamples& stage) {
   const auto& samples = stage.file.samples;
   json out = {{"stage", stage.stage},
               {"samples", samples.skill.size()},
-              {"separation_skills", finite_or_null(separation_or_nan(samples.descriptor, samples.skill))},
-              {"separation_stages", finite_or_null(separation_or_nan(samples.descriptor, samples.task))},
+              {"separation_skills", finite_or_null(separation(samples.descriptor, samples.skill))},
+              {"separation_stages", finite_or_null(separation(samples.descriptor, samples.task))},
               {"naming_skills", naming_json(naming_accuracy(samples.descriptor, samples.skill))},
               {"naming_stages", naming_json(naming_accuracy(samples.descriptor, samples.task))}};
   if (samples.heads.empty()) return out;

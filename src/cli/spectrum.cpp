@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "metrics/diagnostics.h"
 #include "spectral/descriptor.h"
-#include "spectral/diagnostics.h"
 #include "spectral/memory.h"
 #include "spectral/spectral_loss.h"
 #include "tensor/device.h"

@@ -1,12 +1,11 @@
 // Single samples of a run's analysis files, stage by stage: what `asr bound` and `asr premise` look at.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "io/analysis_file.h"
-#include "spectral/forgetting_bound.h"
+#include "metrics/measured_transitions.h"
 #include "spectral/options.h"
 
 namespace asr {
@@ -21,13 +20,6 @@ struct StageSamples {
 };
 
 StageSamples read_stage_samples(const std::string& path, int64_t stage);
-
-// The same samples of a skill before and after, of these tasks, which both files must have measured (shared_tasks).
-PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
-                             const std::set<std::string>& tasks);
-
-// NaN where it is not defined: one group, or samples that do not differ.
-double separation_or_nan(const std::vector<Vector>& rows, const std::vector<int64_t>& group);
 
 std::vector<int64_t> stages_in(const std::string& folder);  // that were analysed
 // The folder itself, or the methods' folders in it.

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "data/walk.h"
 #include "spectral/descriptor.h"
-#include "spectral/diagnostics.h"
 
 namespace asr {
 

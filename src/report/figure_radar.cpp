@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "metrics/diagnostics.h"
 #include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
@@ -31,7 +32,8 @@ std::vector<double> summary_of(const SpectraMoments& moments) {
   const size_t radial = moments.radial.size(), angular = moments.angular.size();
   if (radial == 0 || angular == 0 || moments.mean.size() < radial + 2 * angular) return {};
   const auto from = moments.mean.begin() + static_cast<ptrdiff_t>(radial + angular);
-  return six_numbers(moments.radial, {from, from + static_cast<ptrdiff_t>(angular)});
+  const auto six = six_number_summary(moments.radial, {from, from + static_cast<ptrdiff_t>(angular)});
+  return {six.begin(), six.end()};
 }
 
 LabelSummary summary_of_label(const StyledGroup& of, std::string& absent) {
@@ -44,7 +46,8 @@ LabelSummary summary_of_label(const StyledGroup& of, std::string& absent) {
       const auto numbers = summary_of(last.spectra->moments(skill, last.spectra->tasks(skill)));
       if (!numbers.empty()) out.skills[last.spectra->skill_name(skill)] = numbers;
     }
-    if (last.spectra) out.separation = separation_of(last.spectra->samples.descriptor, last.spectra->samples.skill);
+    if (last.spectra && !last.spectra->samples.descriptor.empty())
+      out.separation = separation(last.spectra->samples.descriptor, last.spectra->samples.skill);
   }
   if (out.skills.empty())
     absent += missing("Not shown for " + of.group->label + ": its last analysis has no whole descriptors.");

@@ -44,8 +44,7 @@ Courses courses_of(const Run& run) {
       if (tasks.empty() || !met.insert(skill).second) continue;
       Course course{stage.spectra->skill_name(skill), stage.stage, last.stage, stage.spectra->moments(skill, tasks),
                     last.spectra->moments(skill, tasks)};
-      course.drift = spectrum_divergence(course.first.radial, course.last.radial) +
-                     spectrum_divergence(course.first.angular, course.last.angular);
+      course.drift = divergence_between(course.first, course.last);
       out.skills.push_back(std::move(course));
     }
   std::stable_sort(out.skills.begin(), out.skills.end(),

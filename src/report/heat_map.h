@@ -21,6 +21,8 @@ struct HeatMap {
   double low = 0, high = 100;         // ends of the colours
   Rgb (*color)(double) = cell_color;  // of 0 (low) to 1 (high)
   std::string unit = "score";         // in what pointing at a cell says
+  std::string after = "after";        // between a column and a row there
+  double left = 84;                   // room for the rows' names
 };
 
 std::string draw(const HeatMap& map);

@@ -1,17 +1,13 @@
 #include "report/skill_steps.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <map>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "metrics/diagnostics.h"
 
 namespace asr {
-namespace {
 
-// Smallest variance, as the file's options say; 0 where they say nothing.
 double variance_floor(const AnalysisFile& file) {
   double floor = 0;
   if (file.options.empty()) return floor;
@@ -21,13 +17,15 @@ double variance_floor(const AnalysisFile& file) {
   return floor;
 }
 
+namespace {
+
 SkillStep step_between(const SpectraMoments& old, const SpectraMoments& now, double floor) {
   SkillStep out;
-  out.prototype = euclidean(old.mean, now.mean);
-  out.divergence = spectrum_divergence(old.radial, now.radial) + spectrum_divergence(old.angular, now.angular);
+  if (!old.mean.empty()) out.prototype = l2_distance(old.mean, now.mean);
+  out.divergence = divergence_between(old, now);
   out.w2 = whitened_drift(old, now, floor);
-  out.embedding = euclidean(old.embedding, now.embedding);
-  out.fine_loss = fine_energy_loss(old.radial, now.radial);
+  if (!old.embedding.empty()) out.embedding = l2_distance(old.embedding, now.embedding);
+  if (!old.radial.empty()) out.fine_loss = high_frequency_loss(old.radial, now.radial);
   out.entropy_increase = now.entropy - old.entropy;
   out.lost = 100 * (old.accuracy - now.accuracy);
   return out;
@@ -35,82 +33,18 @@ SkillStep step_between(const SpectraMoments& old, const SpectraMoments& now, dou
 
 }  // namespace
 
-double spectrum_divergence(const std::vector<double>& p, const std::vector<double>& q) {
-  double sum = 0;
-  for (size_t i = 0; i < std::min(p.size(), q.size()); ++i) {
-    const double m = (p[i] + q[i]) / 2;
-    if (p[i] > 0) sum += p[i] * std::log(p[i] / m) / 2;
-    if (q[i] > 0) sum += q[i] * std::log(q[i] / m) / 2;
-  }
-  return sum;
-}
-
-double euclidean(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.empty() || a.size() != b.size()) return kUnknown;
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
+double divergence_between(const SpectraMoments& old, const SpectraMoments& now) {
+  if (old.radial.empty() || old.angular.empty()) return kUnknown;
+  return spectral_drift(old.radial, now.radial, old.angular, now.angular);
 }
 
 double whitened_drift(const SpectraMoments& old, const SpectraMoments& now, double floor) {
-  if (old.mean.empty() || old.mean.size() != now.mean.size() || old.variance.size() != now.variance.size())
-    return kUnknown;
-  double sum = 0;
-  for (size_t i = 0; i < old.mean.size(); ++i) {
-    const double before = std::max(floor, old.variance[i]), after = std::max(floor, now.variance[i]);
-    if (!(before > 0)) return kUnknown;
-    const double shift = now.mean[i] - old.mean[i], spread = std::sqrt(after) - std::sqrt(before);
-    sum += (shift * shift + spread * spread) / before;
-  }
-  return std::sqrt(sum);
-}
-
-double fine_energy_loss(const std::vector<double>& old, const std::vector<double>& now) {
-  if (old.empty() || old.size() != now.size()) return kUnknown;
-  double sum = 0;
-  for (size_t k = 0; k < old.size(); ++k)
-    if ((static_cast<double>(k) + 0.5) / static_cast<double>(old.size()) > 0.5) sum += old[k] - now[k];
-  return sum;
-}
-
-std::vector<double> six_numbers(const std::vector<double>& radial, const std::vector<double>& anisotropy) {
-  std::vector<double> out(6, 0);
-  std::vector<int> bins(3, 0);
-  const auto third = [](size_t i, size_t n) {
-    const double centre = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
-    return static_cast<size_t>(std::min(2.0, std::floor(3 * centre + 1e-12)));
-  };
-  for (size_t k = 0; k < radial.size(); ++k) out[third(k, radial.size())] += radial[k];
-  for (size_t m = 0; m < anisotropy.size(); ++m) {
-    const size_t place = third(m, anisotropy.size());
-    out[3 + place] += anisotropy[m];
-    ++bins[place];
-  }
-  for (size_t i = 0; i < 3; ++i)
-    if (bins[i] > 0) out[3 + i] /= bins[i];
-  return out;
-}
-
-double separation_of(const std::vector<std::vector<double>>& samples, const std::vector<int64_t>& skill) {
-  std::map<int64_t, std::vector<double>> means;
-  std::map<int64_t, double> counts;
-  for (size_t i = 0; i < samples.size() && i < skill.size(); ++i) {
-    auto& mean = means[skill[i]];
-    mean.resize(samples[i].size(), 0);
-    for (size_t d = 0; d < mean.size(); ++d) mean[d] += samples[i][d];
-    ++counts[skill[i]];
-  }
-  for (auto& [key, mean] : means)
-    for (double& value : mean) value /= counts[key];
-  double within = 0, between = 0, pairs = 0;
-  for (size_t i = 0; i < samples.size() && i < skill.size(); ++i) within += euclidean(samples[i], means[skill[i]]);
-  for (auto a = means.begin(); a != means.end(); ++a)
-    for (auto b = std::next(a); b != means.end(); ++b) {
-      between += euclidean(a->second, b->second);
-      ++pairs;
-    }
-  if (pairs == 0 || !(within > 0)) return kUnknown;
-  return between / pairs / (within / static_cast<double>(samples.size()));
+  if (old.mean.empty() || old.variance.size() != old.mean.size()) return kUnknown;
+  Gaussian before{old.mean, old.variance}, after{now.mean, now.variance};
+  for (auto* law : {&before, &after})
+    for (double& value : law->variance) value = std::max(floor, value);
+  const bool known = *std::min_element(before.variance.begin(), before.variance.end()) > 0;
+  return known ? gaussian_drift(after, before) : kUnknown;
 }
 
 RunAnalyses read_analyses(const Run& run) {

@@ -23,17 +23,12 @@ struct SkillStep {
   double lost = kUnknown;              // points of accuracy; negative where the skill got better
 };
 
-double spectrum_divergence(const std::vector<double>& p, const std::vector<double>& q);  // natural log, 0 log 0 = 0
-double euclidean(const std::vector<double>& a, const std::vector<double>& b);            // NaN where the sizes differ
+// Jensen-Shannon, of radial and angular spectra together; NaN where a file has none.
+double divergence_between(const SpectraMoments& old, const SpectraMoments& now);
 // Below `floor` a variance counts as that; NaN where one is still 0.
 double whitened_drift(const SpectraMoments& old, const SpectraMoments& now, double floor);
-double fine_energy_loss(const std::vector<double>& old, const std::vector<double>& now);
-
-// Low, middle and high radial energy, then anisotropy over orientations [0,60), [60,120), [120,180) degrees.
-std::vector<double> six_numbers(const std::vector<double>& radial, const std::vector<double>& anisotropy);
-
-// Mean pairwise distance of the skills' means over the mean distance of samples to their own; NaN for a single skill.
-double separation_of(const std::vector<std::vector<double>>& samples, const std::vector<int64_t>& skill);
+// Smallest variance, as the file's options say; 0 where they say nothing.
+double variance_floor(const AnalysisFile& file);
 
 struct SkillSteps {
   std::vector<SkillStep> steps;

@@ -57,6 +57,10 @@ torch::Tensor angular_part(const torch::Tensor& descriptor, const SpectralOption
   return descriptor.narrow(1, options.radial_bins, options.angular_bins);
 }
 
+torch::Tensor attention_entropy(const torch::Tensor& map) {
+  return at::special_entr(map).sum({-2, -1}).mean(1);
+}
+
 void check_attention(const torch::Tensor& attention, const torch::Tensor& weights) {
   at::NoGradGuard no_grad;
   const auto name = [&](const torch::Tensor& bad, const char* what) {

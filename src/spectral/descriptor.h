@@ -36,6 +36,9 @@ class SpectralEncoder {
 torch::Tensor radial_part(const torch::Tensor& descriptor, const SpectralOptions& options);   // [B, K]
 torch::Tensor angular_part(const torch::Tensor& descriptor, const SpectralOptions& options);  // [B, M]
 
+// Shannon entropy (natural log) of every layer-head map, averaged over layer-heads: [B, J, H, W] -> [B].
+torch::Tensor attention_entropy(const torch::Tensor& map);
+
 // Bad values in attention, as one error that names sample, layer and head: NaN, infinite or negative entries, and
 // maps without any mass on the tokens used. One pass over the input; for files, not for the training loop.
 void check_attention(const torch::Tensor& attention, const torch::Tensor& weights);

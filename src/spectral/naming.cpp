@@ -1,6 +1,6 @@
 #include "spectral/naming.h"
 
-#include <ATen/ATen.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ struct NamingSplit {
   std::vector<int64_t> fitted_of, tested_of;  // number of the group
 };
 
-torch::Tensor table_of_rows(const std::vector<const Vector*>& rows) {
+torch::Tensor table_of_rows(const std::vector<const std::vector<double>*>& rows) {
   const auto width = static_cast<int64_t>(rows[0]->size());
   auto out = at::empty({static_cast<int64_t>(rows.size()), width}, at::kDouble);
   for (size_t i = 0; i < rows.size(); ++i)
@@ -27,11 +27,11 @@ torch::Tensor table_of_rows(const std::vector<const Vector*>& rows) {
 }
 
 // Groups too small to hold one out are left out.
-NamingSplit split_of(const std::vector<Vector>& samples, const std::vector<int64_t>& group) {
+NamingSplit split_of(const std::vector<std::vector<double>>& samples, const std::vector<int64_t>& group) {
   std::map<int64_t, std::vector<size_t>> rows;
   for (size_t i = 0; i < group.size(); ++i) rows[group[i]].push_back(i);
   NamingSplit out;
-  std::vector<const Vector*> fitted, tested;
+  std::vector<const std::vector<double>*> fitted, tested;
   int64_t number = 0;
   for (const auto& [name, mine] : rows) {
     if (static_cast<int64_t>(mine.size()) < kHeldOut) continue;
@@ -70,7 +70,8 @@ torch::Tensor distances_of(const NamingSplit& split, int64_t groups, int64_t fir
 
 }  // namespace
 
-Naming naming_accuracy(const std::vector<Vector>& samples, const std::vector<int64_t>& group, int64_t parts) {
+Naming naming_accuracy(const std::vector<std::vector<double>>& samples, const std::vector<int64_t>& group,
+                       int64_t parts) {
   check(samples.size() == group.size(), "there are ", group.size(), " groups for ", samples.size(), " samples");
   Naming out;
   if (samples.empty()) return out;

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "spectral/diagnostics.h"
-
 namespace asr {
 
 struct Naming {
@@ -18,6 +16,7 @@ struct Naming {
 // the nearest mean, by squared Mahalanobis distance. Every fourth sample of a group is tested, the others are fitted.
 // With `parts` every sample is cut into as many stretches of equal length, whose distances are added: correlations
 // between stretches are not looked at.
-Naming naming_accuracy(const std::vector<Vector>& samples, const std::vector<int64_t>& group, int64_t parts = 1);
+Naming naming_accuracy(const std::vector<std::vector<double>>& samples, const std::vector<int64_t>& group,
+                       int64_t parts = 1);
 
 }  // namespace asr

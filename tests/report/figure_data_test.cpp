@@ -1,6 +1,7 @@
 // The numbers behind the figures, against small computations by hand.
 #include <cmath>
 
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/potential_field.h"
 #include "report/run_files.h"
@@ -11,14 +12,16 @@ namespace asr {
 namespace {
 
 TEST(SkillNumbers, Distances) {
-  EXPECT_DOUBLE_EQ(euclidean({0, 3}, {4, 0}), 5);
-  EXPECT_TRUE(std::isnan(euclidean({1}, {1, 2})));
-  EXPECT_NEAR(spectrum_divergence({1, 0}, {0, 1}), std::log(2), 1e-12);
+  SpectraMoments one, other;
+  EXPECT_TRUE(std::isnan(divergence_between(one, other))) << "a file without spectra";
+  one.radial = other.radial = other.angular = {1, 0};
+  one.angular = {0, 1};
+  EXPECT_NEAR(divergence_between(one, other), std::log(2), 1e-12);
   // (0.5 log(0.5 / 0.375) + 0.25 log(0.25 / 0.375)) / 2, once for each coordinate's pair
   const double by_hand = 0.5 * std::log(0.5 / 0.375) + 0.25 * std::log(0.25 / 0.375);
-  EXPECT_NEAR(spectrum_divergence({0.5, 0.25}, {0.25, 0.5}), by_hand, 1e-12);
-  // Bins of centres 0.125, 0.375, 0.625, 0.875: the last two are fine.
-  EXPECT_NEAR(fine_energy_loss({0.1, 0.2, 0.3, 0.4}, {0.5, 0.1, 0.2, 0.2}), 0.3, 1e-12);
+  one.radial = {0.5, 0.25};
+  other.radial = {0.25, 0.5};
+  EXPECT_NEAR(divergence_between(one, other), by_hand + std::log(2), 1e-12);
   SpectraMoments old, now;
   old.mean = {0, 1};
   old.variance = {4, 0.25};
@@ -28,17 +31,6 @@ TEST(SkillNumbers, Distances) {
   old.variance = {4, 0};
   EXPECT_TRUE(std::isnan(whitened_drift(old, now, 0)));
   EXPECT_NEAR(whitened_drift(old, now, 1), 1, 1e-12);
-}
-
-// Radial centres 1/12 ... 11/12: two bins a third. Orientations alike, averaged.
-TEST(SkillNumbers, SixNumbers) {
-  EXPECT_EQ(six_numbers({1, 2, 3, 4, 5, 6}, {1, 3, 5, 7, 9, 11}), (std::vector<double>{3, 7, 11, 2, 6, 10}));
-}
-
-// Means (1, 0) and (4, 4), 5 apart; every sample lies 1 from its own.
-TEST(SkillNumbers, Separation) {
-  EXPECT_DOUBLE_EQ(separation_of({{0, 0}, {2, 0}, {4, 3}, {4, 5}}, {0, 0, 1, 1}), 5);
-  EXPECT_TRUE(std::isnan(separation_of({{0, 0}, {2, 0}}, {0, 0})));
 }
 
 TEST(Potential, IsTheWeightedMeanOfThePoints) {
@@ -195,6 +187,41 @@ TEST_F(FigureData, DriftAndDistances) {
       draw(figure_distances).csv,
       "label,stage,answer,samples,lower_quartile,median,upper_quartile\nasr,3,right,3,1.5,2,3\nasr,3,wrong,1,8,8,8\n");
   EXPECT_CONTAINS(draw(figure_potential).html, "here are 2");
+}
+
+// Two samples of one skill, whitened by their deviation sqrt(2): the first stage moves both by 1, the second by
+// nothing. W1 = Delta = 1 / sqrt(2); Gamma: the distance of -+1 / sqrt(2) to the quartiles of a normal law; half the
+// score goes.
+TEST_F(FigureData, Theorem) {
+  const auto run = write_run(folder.path(), run_of("asr", "asr"));
+  const std::vector<std::vector<float>> rows = {{0, 2}, {1, 3}, {1, 3}}, right = {{1, 1}, {1, 0}, {1, 0}};
+  for (size_t stage = 1; stage <= 3; ++stage) {
+    TensorList tensors;
+    for (const char* name : {"skill", "task"}) tensors.add<int64_t>(name, Dtype::I64, {1}, {0});
+    tensors.add<int64_t>("count", Dtype::I64, {1}, {2});
+    for (const char* name : {"mean", "variance", "radial", "angular"})
+      tensors.add<float>(name, Dtype::F32, {1, 1}, {1});
+    for (const char* name : {"sample.skill", "sample.task"}) tensors.add<int64_t>(name, Dtype::I64, {2}, {0, 0});
+    tensors.add<float>("sample.correct", Dtype::F32, {2}, right[stage - 1]);
+    tensors.add<float>("sample.descriptor", Dtype::F32, {2, 1}, rows[stage - 1]);
+    std::filesystem::create_directories(cat(run, "/stages/0", stage));
+    write_safetensors(cat(run, "/stages/0", stage, "/analysis.safetensors"), tensors.views(),
+                      {{"skill_names", "[\"count\"]"}, {"task_names", "[\"count\"]"}});
+  }
+  const double distance = std::sqrt(0.5), gamma = distance - 0.67448975;
+  const auto figure = draw(figure_theorem);
+  const auto expected = [](const std::string& names, const std::vector<double>& values) {
+    DataCsv out({});
+    out.add({"asr", names, "1", "2"}, values);
+    return out.text().substr(1);
+  };
+  EXPECT_CONTAINS(figure.csv, expected("count", {2, 1, distance, gamma, gamma, distance, 50, 50, 50,
+                                                 50 * (distance + 2 * gamma) / distance, kUnknown}));
+  // Fitted on the second step alone, which says that nothing is lost, the first cannot be foreseen.
+  EXPECT_CONTAINS(figure.csv, expected("all skills", {2, 1, kUnknown, kUnknown, kUnknown, kUnknown, 50, 50, 50,
+                                                      50 * (distance + 2 * gamma) / distance, 0}));
+  EXPECT_CONTAINS(figure.csv, "asr,count,2,3,2,1,0,");
+  EXPECT_CONTAINS(figure.html, "an estimate");
 }
 
 }  // namespace

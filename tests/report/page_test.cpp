@@ -132,8 +132,8 @@ TEST_F(Page, IsCompleteAndSelfContained) {
   const auto html = page();
   EXPECT_EQ(first_imbalance(html), "");
   for (const auto& figure : all_figures()) EXPECT_CONTAINS(html, figure.title);
-  EXPECT_EQ(count_of(html, "class=\"missing\""), 2 + 6u)
-      << "variants, orders; distances and six numbers of three labels";
+  EXPECT_EQ(count_of(html, "class=\"missing\""), 2 + 8u)
+      << "variants, orders; distances and six numbers of three labels, the theorem of two";
   EXPECT_EQ(count_of(html, "<script>"), 1u);
   EXPECT_EQ(page_script().find('<'), std::string::npos) << "the script must not open a tag";
   EXPECT_LT(count_of(page_script(), "\n"), 500u);

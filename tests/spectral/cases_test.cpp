@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "metrics/diagnostics.h"
 #include "metrics/score_matrix.h"
-#include "spectral/diagnostics.h"
 #include "spectral/memory.h"
 #include "tensor/tensor_io.h"
 #include "tests/support/files.h"

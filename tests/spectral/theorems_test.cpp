@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "spectral/assignment.h"
-#include "spectral/diagnostics.h"
+#include "metrics/assignment.h"
+#include "metrics/diagnostics.h"
 #include "tests/support/tensors.h"
 
 namespace asr {

@@ -3,7 +3,7 @@
 
 #include "io/analysis_file.h"
 #include "io/safetensors_metadata.h"
-#include "spectral/diagnostics.h"
+#include "metrics/diagnostics.h"
 #include "tests/train/run_support.h"
 #include "train/evaluator.h"
 

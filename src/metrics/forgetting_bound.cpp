@@ -1,10 +1,10 @@
-#include "spectral/forgetting_bound.h"
+#include "metrics/forgetting_bound.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "spectral/assignment.h"
+#include "metrics/assignment.h"
 
 namespace asr {
 namespace {

@@ -1,10 +1,10 @@
 // What is read off stored spectra: drift between checkpoints, the terms of the forgetting bound, and summaries for
-// figures (docs/maths.md, "Diagnostics"). Plain numbers in double; nothing here is differentiated.
+// figures (docs/maths.md, "Diagnostics"). Plain numbers in double, without torch: runs, commands and the report share
+// it.
 #pragma once
 
-#include <torch/types.h>
-
 #include <array>
+#include <cstdint>
 #include <vector>
 
 namespace asr {
@@ -65,10 +65,8 @@ double coarsening_norm(const std::vector<int64_t>& radial_bin, const std::vector
 // Low, middle and high radial energy, then anisotropy along orientations [0,60), [60,120), [120,180) degrees.
 std::array<double, 6> six_number_summary(const Vector& radial, const Vector& anisotropy);
 
-// Mean pairwise distance of skill means over the mean distance of samples to their own mean.
+// Mean pairwise distance of skill means over the mean distance of samples to their own mean; NaN for a single skill, or
+// where all samples of a skill are equal.
 double separation(const std::vector<Vector>& samples, const std::vector<int64_t>& skill);
-
-// Shannon entropy (natural log) of every layer-head map, averaged over layer-heads: [B, J, H, W] -> [B].
-torch::Tensor attention_entropy(const torch::Tensor& map);
 
 }  // namespace asr

@@ -1,4 +1,4 @@
-#include "spectral/assignment.h"
+#include "metrics/assignment.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "spectral/diagnostics.h"
+#include "metrics/diagnostics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -196,7 +196,7 @@ std::array<double, 6> six_number_summary(const Vector& radial, const Vector& ani
 }
 
 double separation(const std::vector<Vector>& samples, const std::vector<int64_t>& skill) {
-  check(samples.size() == skill.size() && !samples.empty(), "separation needs one skill a sample");
+  check(samples.size() == skill.size(), "separation needs one skill a sample");
   std::map<int64_t, std::pair<Vector, int>> groups;
   for (size_t i = 0; i < samples.size(); ++i) {
     auto& [sum, count] = groups[skill[i]];
@@ -215,12 +215,7 @@ double separation(const std::vector<Vector>& samples, const std::vector<int64_t>
       between += l2_distance(a->second.first, b->second.first);
       ++pairs;
     }
-  check(pairs > 0 && within > 0, "separation needs at least two skills and samples that differ");
-  return between / pairs / within;
-}
-
-torch::Tensor attention_entropy(const torch::Tensor& map) {
-  return at::special_entr(map).sum({-2, -1}).mean(1);
+  return pairs > 0 && within > 0 ? between / pairs / within : NAN;
 }
 
 }  // namespace asr

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "spectral/diagnostics.h"
+#include "metrics/diagnostics.h"
 
 namespace asr {
 
