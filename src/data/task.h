@@ -44,6 +44,7 @@ class Task {
 struct RouteChoice {
   std::string slot;  // empty: the base
   double probability = 1;
+  std::vector<std::pair<std::string, double>> slots = {};  // why: probabilities of all; empty: the method has none
 };
 
 // How a batch is to be answered: the slots that take part and the weights that a method gave their experts.

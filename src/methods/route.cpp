@@ -341,8 +341,20 @@ class Route final : public Method {
       const auto stage = best.item<int64_t>();
       const bool base = most.item<double>() == 0;
       choices.push_back({base ? "" : stage_slot(slots_[static_cast<size_t>(stage)]),
-                         base ? 1 : fit.probabilities[b][stage].item<double>()});
+                         base ? 1 : fit.probabilities[b][stage].item<double>(), slot_probabilities(fit, b)});
     }
+  }
+
+  // Of having come from a stage of each slot.
+  std::vector<std::pair<std::string, double>> slot_probabilities(const StageFit& fit, int64_t row) const {
+    std::vector<std::pair<std::string, double>> out;
+    for (const int slot : slot_list()) {
+      double sum = 0;
+      for (int64_t t = 0; t < fit.probabilities.size(1); ++t)
+        if (slots_[static_cast<size_t>(t)] == slot) sum += fit.probabilities[row][t].item<double>();
+      out.emplace_back(stage_slot(slot), sum);
+    }
+    return out;
   }
 
   // Moments say nothing of keys that another base makes, or another choice of keys.

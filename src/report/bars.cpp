@@ -41,6 +41,13 @@ std::string bar_tip(const BarRow& row) {
 
 void draw_row(Svg& svg, const BarChart& chart, const BarRow& row, const Scale& x, double y) {
   const double middle = y + kRowHeight / 2;
+  if (row.heading) {
+    svg.begin("");
+    svg.tip(row.name);
+    svg.text(4, middle + 6, shortened(row.name, 40), "label");
+    svg.end();
+    return;
+  }
   svg.begin(of_label(row.style));
   svg.tip(bar_tip(row));
   svg.text(kNames - 8, middle + 4, shortened(row.name, 20), "tick end");

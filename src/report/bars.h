@@ -12,6 +12,7 @@ struct BarRow {
   double value;              // NaN: none
   double low, high;          // NaN: no interval
   std::vector<double> dots;  // single runs; may be empty
+  bool heading = false;      // a name above the rows that follow, without a bar
 };
 
 struct BarChart {

@@ -1,9 +1,10 @@
 // Distances of single samples to the prototype of their skill, right answers against wrong ones: a pair of violins a
-// label, after the last stage.
+// label, for every stage, the last one open. A method and its ablation without spectrum stand first, side by side.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "report/data_csv.h"
 #include "report/figures.h"
@@ -17,27 +18,60 @@ namespace {
 constexpr double kPlotLeft = 46, kPlotTop = 10, kPlotHeight = 210, kPlotSlot = 96;
 constexpr double kHalf = 36;  // width of half a violin
 
+// Sorted.
 struct LabelDistances {
   StyledGroup of;
-  int64_t stage = 0;
   std::vector<double> right, wrong;
 };
 
-LabelDistances distances_of(const StyledGroup& of) {
-  LabelDistances out{of, 0, {}, {}};
+// By stage; those without any distance are left out.
+using StageDistances = std::map<int64_t, std::vector<LabelDistances>>;
+
+// Whether any stage of the label has distances.
+bool add_distances(const StyledGroup& of, StageDistances& out) {
+  bool any = false;
   const Run& run = first_run(*of.group);
-  const auto stages = analysed_stages(run);
-  if (stages.empty()) return out;
-  const auto analysis = read_analysis(run, stages.back(), false);
-  out.stage = stages.back();
-  if (!analysis.spectra) return out;
-  const auto& samples = analysis.spectra->samples;
-  for (size_t i = 0; i < samples.distance.size() && i < samples.correct.size(); ++i)
-    if (std::isfinite(samples.distance[i]))
-      (samples.correct[i] >= 0.5 ? out.right : out.wrong).push_back(samples.distance[i]);
-  std::sort(out.right.begin(), out.right.end());
-  std::sort(out.wrong.begin(), out.wrong.end());
-  return out;
+  for (const int64_t stage : analysed_stages(run)) {
+    const auto analysis = read_analysis(run, stage, false);
+    if (!analysis.spectra) continue;
+    LabelDistances own{of, {}, {}};
+    const auto& samples = analysis.spectra->samples;
+    for (size_t i = 0; i < samples.distance.size() && i < samples.correct.size(); ++i)
+      if (std::isfinite(samples.distance[i]))
+        (samples.correct[i] >= 0.5 ? own.right : own.wrong).push_back(samples.distance[i]);
+    if (own.right.empty() && own.wrong.empty()) continue;
+    std::sort(own.right.begin(), own.right.end());
+    std::sort(own.wrong.begin(), own.wrong.end());
+    out[stage].push_back(std::move(own));
+    any = true;
+  }
+  return any;
+}
+
+// A method with a variant whose spectral weight is 0: the two are what the paper compares.
+struct SpectrumPair {
+  const Group *full = nullptr, *without = nullptr;
+};
+
+SpectrumPair spectrum_pair(const std::vector<StyledGroup>& groups) {
+  for (const auto& variant : groups)
+    for (const auto& full : groups) {
+      const Run &one = first_run(*variant.group), &other = first_run(*full.group);
+      const std::string weight = one.method + ".beta";
+      if (one.method == other.method && full.group->label == other.method && same_value(one.option(weight), "0") &&
+          !same_value(other.option(weight), "0"))
+        return {full.group, variant.group};
+    }
+  return {};
+}
+
+std::vector<StyledGroup> pair_first(std::vector<StyledGroup> groups, const SpectrumPair& pair) {
+  const auto place = [&](const StyledGroup& of) {
+    return of.group == pair.full ? 0 : of.group == pair.without ? 1 : 2;
+  };
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&](const StyledGroup& a, const StyledGroup& b) { return place(a) < place(b); });
+  return groups;
 }
 
 double quantile_of(const std::vector<double>& sorted, double part) {
@@ -87,14 +121,15 @@ std::string distance_tip(const LabelDistances& of, const char* kind, const std::
                      sorted.size(), quantile_of(sorted, 0.5), quantile_of(sorted, 0.25), quantile_of(sorted, 0.75));
 }
 
-std::string violins(const std::vector<LabelDistances>& labels) {
+std::string violins(const std::vector<LabelDistances>& labels, int64_t stage) {
   // A few samples far away would press all the others flat: the axis ends a quarter above all 95 % quantiles.
   double highest = 1e-9;
   for (const auto& label : labels)
     for (const auto* values : {&label.right, &label.wrong})
       if (!values->empty()) highest = std::max(highest, 1.25 * quantile_of(*values, 0.95));
   const double right = kPlotLeft + kPlotSlot * static_cast<double>(labels.size()), bottom = kPlotTop + kPlotHeight;
-  Svg svg(right + 8, bottom + 34, "Distance to the prototype of the skill, right against wrong answers",
+  Svg svg(right + 8, bottom + 34,
+          fmt::format("Distance to the prototype of the skill after stage {}, right against wrong answers", stage),
           (right + 8) * 1.2);
   const Scale y{0, highest, bottom, kPlotTop};
   for (const double tick : nice_ticks(0, highest, 5)) {
@@ -126,31 +161,35 @@ std::string violins(const std::vector<LabelDistances>& labels) {
 }  // namespace
 
 Figure figure_distances(const ComparisonTable& table) {
-  std::vector<LabelDistances> labels;
-  std::string absent;
+  StageDistances stages;
+  LeftOut absent;
+  const auto groups = styled_groups(table);
+  const auto pair = spectrum_pair(groups);
+  for (const auto& of : pair_first(groups, pair))
+    if (!add_distances(of, stages))
+      absent.add(of.group->label, "its analyses have no distances to prototypes (analysis.memory: yes measures them).");
+  if (stages.empty()) return absent.html();
   DataCsv data({"label", "stage", "answer", "samples", "lower_quartile", "median", "upper_quartile"});
-  for (const auto& of : styled_groups(table)) {
-    labels.push_back(distances_of(of));
-    const auto& own = labels.back();
-    if (own.right.empty() && own.wrong.empty()) {
-      absent += missing("Not shown for " + of.group->label +
-                        ": its last analysis has no distances to prototypes (analysis.memory: yes measures them).");
-      labels.pop_back();
-      continue;
-    }
-    for (const auto& [kind, values] : {std::make_pair("right", &own.right), std::make_pair("wrong", &own.wrong)})
-      if (!values->empty())
-        data.add({of.group->label, std::to_string(own.stage), kind},
-                 {static_cast<double>(values->size()), quantile_of(*values, 0.25), quantile_of(*values, 0.5),
-                  quantile_of(*values, 0.75)});
+  std::string out;
+  for (const auto& [stage, labels] : stages) {
+    const bool last = stage == stages.rbegin()->first;
+    out += fmt::format("<details{}><summary>after stage {}</summary>\n", last ? " open" : "", stage) +
+           violins(labels, stage) + "</details>\n";
+    for (const auto& own : labels)
+      for (const auto& [kind, values] : {std::make_pair("right", &own.right), std::make_pair("wrong", &own.wrong)})
+        if (!values->empty())
+          data.add({own.of.group->label, std::to_string(stage), kind},
+                   {static_cast<double>(values->size()), quantile_of(*values, 0.25), quantile_of(*values, 0.5),
+                    quantile_of(*values, 0.75)});
   }
-  if (labels.empty()) return absent;
-  return {violins(labels) +
-              "<p class=\"note\">Left of each pair: right answers; right, dashed: wrong ones; a bar at each median; "
-              "below, how many. Mahalanobis distance, after the last stage; the axis ends a quarter above the 95 % "
-              "quantiles, and what lies beyond is counted, not drawn." +
-              of_which_run(table) + "</p>\n" + absent,
-          data.text()};
+  std::string note =
+      "<p class=\"note\">Left of each pair: right answers; right, dashed: wrong ones; a bar at each median; below, how "
+      "many. Mahalanobis distance, mean over dimensions; the axis ends a quarter above the 95 % quantiles, and what "
+      "lies "
+      "beyond is counted, not drawn. A click on a stage opens it.";
+  note += pair.full ? " First the full method and its ablation without spectrum."
+                    : " With a run of configs/ablation/no-spectrum.yaml, that ablation stands beside the full method.";
+  return {out + note + of_which_run(table) + "</p>\n" + absent.html(), data.text()};
 }
 
 }  // namespace asr

@@ -99,15 +99,15 @@ std::string correlation_table(const std::vector<LabelSteps>& labels) {
 
 Figure figure_drift(const ComparisonTable& table) {
   std::vector<LabelSteps> labels;
-  std::string absent;
+  LeftOut absent;
   for (const auto& of : continual_groups(table)) {
     auto steps = skill_steps(first_run(*of.group));
     if (steps.steps.empty())
-      absent += missing("Not shown for " + of.group->label + ": " + steps.problem);
+      absent.add(of.group->label, steps.problem);
     else
       labels.push_back({of, std::move(steps.steps)});
   }
-  if (labels.empty()) return absent;
+  if (labels.empty()) return absent.html();
   DataCsv data({"label", "skill", "from", "to", "prototype_l2", "jsd", "w2", "embedding", "fine_loss",
                 "entropy_increase", "points_lost"});
   std::vector<StyledGroup> shown;
@@ -135,7 +135,7 @@ Figure figure_drift(const ComparisonTable& table) {
               correlation_table(labels) +
               "<p class=\"note\">A marker is a skill from one stage to the next, on the samples that both measured; "
               "below zero it got better." +
-              of_which_run(table) + "</p>\n" + absent,
+              of_which_run(table) + "</p>\n" + absent.html(),
           data.text()};
 }
 

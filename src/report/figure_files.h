@@ -9,12 +9,12 @@
 namespace asr {
 
 struct FigureFile {
-  std::string
-      name;  // what the drawing shows, as a file name: "score-matrix-of-vanilla.svg"; or FIGURE-STREAM-BACKBONE.csv
-  std::string content;  // a drawing has its part of the style sheet, light and dark
+  std::string name;     // "score_matrices-score-matrix-of-vanilla.svg", "score_matrices-world-10-tiny-s.csv"
+  std::string content;  // a drawing has its part of the style sheet, light and dark, and a legend where it has colours
 };
 
-// In the order of the page. Captions and legends, which the page holds as text, are not part of them.
-std::vector<FigureFile> figure_files(const Comparison& comparison);
+// In the order of the page. Captions and notes, which the page holds as text, are not part of them. What cannot be read
+// is added to `unread`, a line each; the figures that need it are missing.
+std::vector<FigureFile> figure_files(const Comparison& comparison, std::vector<std::string>& unread);
 
 }  // namespace asr

@@ -27,11 +27,13 @@ std::vector<std::string> terms_of(const LossLog& log) {
 
 Figure figure_losses(const ComparisonTable& table) {
   std::vector<std::string> terms;  // in the order met, so that a term has the same dashes in all panels
-  std::string panels, absent;
+  std::string panels;
+  LeftOut absent;
+  DataCsv data({"label", "term", "step", "value"});
   for (const auto& [group, style] : styled_groups(table)) {
     const auto log = read_loss_log(first_run(*group));
     if (log.step.empty()) {
-      absent += missing("Not shown for " + group->label + ": its log.jsonl is absent or has no training line.");
+      absent.add(group->label, "its log.jsonl is absent or has no training line.");
       continue;
     }
     Chart chart;
@@ -41,6 +43,7 @@ Figure figure_losses(const ComparisonTable& table) {
     chart.largest = 460;
     chart.boundaries = log.boundaries;
     chart.x_label = "step";
+    chart.y_label = "loss";
     for (const auto& term : terms_of(log)) {
       const auto place = std::find(terms.begin(), terms.end(), term);
       const int dashes = static_cast<int>(place - terms.begin());
@@ -54,17 +57,21 @@ Figure figure_losses(const ComparisonTable& table) {
           chart.high = std::max(chart.high, 1.05 * value);
         }
       }
+      for (size_t i = 0; i < series.y.size(); ++i)
+        data.add({group->label, term, fmt::format("{:.10g}", series.x[i])}, series.y[i]);
       chart.series.push_back(std::move(series));
     }
     panels += "<figure " + of_label(style) + "><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) +
               "</figure>\n";
   }
-  if (panels.empty()) return absent;
-  return dash_legend(terms) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent +
-         "<p class=\"note\">loss is the sum that is trained on. Neighbouring steps are averaged; vertical lines begin "
-         "a "
-         "stage." +
-         of_which_run(table) + "</p>\n";
+  if (panels.empty()) return absent.html();
+  return {
+      dash_legend(terms) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent.html() +
+          "<p class=\"note\">loss is the sum that is trained on. Neighbouring steps are averaged; vertical lines begin "
+          "a "
+          "stage." +
+          of_which_run(table) + "</p>\n",
+      data.text()};
 }
 
 }  // namespace asr

@@ -1,19 +1,29 @@
-// Attention over example images after the last stage, the methods side by side.
+// Case study: where the model looks at an image when it has just learnt its task, and after the last stage, the methods
+// side by side; the examples whose attention or answer changed most come first.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "report/colors.h"
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/run_files.h"
+#include "report/svg.h"
 
 namespace asr {
 namespace {
 
 constexpr size_t kExamples = 8;
+constexpr int kMapSide = 32;         // of a map's picture, which the browser enlarges smoothly
+constexpr int kImageSide = 128;      // largest side of the image itself, so that the page stays small
+constexpr double kCell = 96;         // of a drawing's column, in its units
+constexpr double kMapOpacity = 0.6;  // of the map over the image
 
 // Catmull-Rom between cell centres, held at the edges: smooth at any size and exact at the centres.
 double sample(const std::vector<double>& grid, int height, int width, double y, double x) {
@@ -34,93 +44,177 @@ uint8_t to_byte(double value) {
   return static_cast<uint8_t>(std::lround(std::clamp(value, 0.0, 255.0)));
 }
 
-struct Picture {
-  int height, width;
-  std::vector<uint8_t> pixels;
-};
-
-// Small images grow so that the map over them is smooth, large ones shrink so that the page stays small.
-Picture blended(const Overlay& o, bool with_map) {
-  const double scale = std::clamp(128.0 / std::max(o.height, o.width), 0.02, 8.0);
-  Picture out{std::max(1, static_cast<int>(std::lround(o.height * scale))),
-              std::max(1, static_cast<int>(std::lround(o.width * scale))),
-              {}};
+std::string image_uri(const Overlay& o) {
+  const double scale = std::min(1.0, static_cast<double>(kImageSide) / std::max(o.height, o.width));
+  const int height = std::max(1, static_cast<int>(std::lround(o.height * scale)));
+  const int width = std::max(1, static_cast<int>(std::lround(o.width * scale)));
+  if (height == o.height && width == o.width) return png_uri(o.image.data(), width, height);
   std::vector<double> channels[3];
   for (size_t i = 0; i < o.image.size(); ++i) channels[i % 3].push_back(o.image[i]);
+  std::vector<uint8_t> pixels;
+  for (int row = 0; row < height; ++row)
+    for (int column = 0; column < width; ++column)
+      for (const auto& channel : channels)
+        pixels.push_back(to_byte(sample(channel, o.height, o.width, (row + 0.5) / height * o.height - 0.5,
+                                        (column + 0.5) / width * o.width - 0.5)));
+  return png_uri(pixels.data(), width, height);
+}
+
+std::string map_uri(const Overlay& o) {
   const double peak = std::max(1e-12, *std::max_element(o.map.begin(), o.map.end()));
-  for (int row = 0; row < out.height; ++row)
-    for (int column = 0; column < out.width; ++column) {
-      const double v = (row + 0.5) / out.height, u = (column + 0.5) / out.width;
-      const double heat =
-          sample(o.map, o.map_height, o.map_width, v * o.map_height - 0.5, u * o.map_width - 0.5) / peak;
-      const Rgb color = heat_color(heat);
-      const double alpha = with_map ? 0.2 + 0.5 * std::clamp(heat, 0.0, 1.0) : 0;
-      const uint8_t over[3] = {color.r, color.g, color.b};
-      for (int c = 0; c < 3; ++c) {
-        const double under = sample(channels[c], o.height, o.width, v * o.height - 0.5, u * o.width - 0.5);
-        out.pixels.push_back(to_byte((1 - alpha) * under + alpha * over[c]));
-      }
+  std::vector<uint8_t> pixels;
+  for (int row = 0; row < kMapSide; ++row)
+    for (int column = 0; column < kMapSide; ++column) {
+      const double y = (row + 0.5) / kMapSide * o.map_height - 0.5, x = (column + 0.5) / kMapSide * o.map_width - 0.5;
+      const Rgb color = heat_color(sample(o.map, o.map_height, o.map_width, y, x) / peak);
+      pixels.insert(pixels.end(), {color.r, color.g, color.b});
     }
-  return out;
+  return png_uri(pixels.data(), kMapSide, kMapSide);
 }
 
-std::string picture(const Overlay& o, bool with_map, const std::string& alternative, const std::string& caption) {
-  const auto image = blended(o, with_map);
-  return "<figure><img src=\"" + png_uri(image.pixels.data(), image.width, image.height) + "\" width=\"" +
-         std::to_string(image.width) + "\" height=\"" + std::to_string(image.height) + "\" alt=\"" +
-         escaped(alternative) + "\"><figcaption>" + caption + "</figcaption></figure>\n";
-}
-
-struct Example {
-  std::vector<std::pair<std::string, Overlay>> answers;  // label, what it answered and where it looked
+// What one label made of an example: when its task was just learnt, and at the end.
+struct CaseCourse {
+  StyledGroup of;
+  int64_t first_stage = 0, last_stage = 0;
+  Overlay first, last;
+  // Share of the attention that moved: half the L1 distance of the two maps, each as parts of its sum.
+  double moved() const {
+    double before = 0, after = 0, sum = 0;
+    for (const double value : first.map) before += value;
+    for (const double value : last.map) after += value;
+    if (first.map.size() != last.map.size() || !(before > 0) || !(after > 0)) return kUnknown;
+    for (size_t i = 0; i < first.map.size(); ++i) sum += std::abs(first.map[i] / before - last.map[i] / after);
+    return sum / 2;
+  }
+  bool answer_changed() const { return first.prediction != last.prediction; }
 };
 
-// The same question of the same image in several methods is one example.
-std::vector<Example> examples_of(const ComparisonTable& table, std::string& absent) {
-  using Key = std::tuple<std::string, std::string, std::vector<uint8_t>>;
-  std::map<Key, size_t> places;
+struct Example {
+  std::vector<CaseCourse> courses;  // a label each
+  // Those that most labels share come first, of them those whose answers and attention changed most.
+  std::tuple<size_t, size_t, double> rank() const {
+    size_t changed = 0;
+    double most = 0;
+    for (const auto& course : courses) {
+      changed += course.answer_changed() ? 1 : 0;
+      if (std::isfinite(course.moved())) most = std::max(most, course.moved());
+    }
+    return {courses.size(), changed, most};
+  }
+};
+
+// The same question of the same image.
+using ExampleKey = std::tuple<std::string, std::string, std::vector<uint8_t>>;
+ExampleKey key_of(const Overlay& overlay) {
+  return {overlay.task, overlay.question, overlay.image};
+}
+
+// Examples of the last analysis, each as the first analysis that has it saw it: that of the stage that learnt its task.
+std::vector<CaseCourse> case_courses(const StyledGroup& of) {
+  std::vector<CaseCourse> out;
+  std::map<ExampleKey, size_t> places;
+  const Run& run = first_run(*of.group);
+  const auto stages = analysed_stages(run);
+  if (stages.empty()) return out;
+  for (auto& overlay : read_analysis(run, stages.back(), true).overlays) {
+    if (!places.emplace(key_of(overlay), out.size()).second) continue;
+    out.push_back({of, stages.back(), stages.back(), overlay, overlay});
+  }
+  for (auto stage = stages.rbegin() + 1; stage < stages.rend(); ++stage)
+    for (auto& overlay : read_analysis(run, *stage, true).overlays) {
+      const auto place = places.find(key_of(overlay));
+      if (place == places.end()) continue;
+      out[place->second].first = std::move(overlay);
+      out[place->second].first_stage = *stage;
+    }
+  return out;
+}
+
+std::vector<Example> examples_of(const ComparisonTable& table, LeftOut& absent) {
+  std::map<ExampleKey, size_t> places;
   std::vector<Example> out;
-  for (const auto& [group, style] : styled_groups(table)) {
-    const Run& run = first_run(*group);
-    const auto stages = analysed_stages(run);
-    const auto overlays = stages.empty() ? std::vector<Overlay>() : read_analysis(run, stages.back(), true).overlays;
-    if (overlays.empty()) absent += missing("Not shown for " + group->label + ": its last analysis has no examples.");
-    for (const auto& overlay : overlays) {
-      const auto place = places.emplace(Key{overlay.task, overlay.question, overlay.image}, out.size());
+  for (const auto& of : styled_groups(table)) {
+    auto courses = case_courses(of);
+    if (courses.empty())
+      absent.add(of.group->label, "its last analysis has no examples (analysis.overlays: 8 keeps eight).");
+    for (auto& course : courses) {
+      const auto place = places.emplace(key_of(course.last), out.size());
       if (place.second) out.emplace_back();
-      out[place.first->second].answers.emplace_back(group->label, overlay);
+      out[place.first->second].courses.push_back(std::move(course));
     }
   }
-  // Those that most methods share come first: they are the ones to compare.
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Example& a, const Example& b) { return a.answers.size() > b.answers.size(); });
+  std::stable_sort(out.begin(), out.end(), [](const Example& a, const Example& b) { return a.rank() > b.rank(); });
   if (out.size() > kExamples) out.resize(kExamples);
   return out;
+}
+
+// One column: the map as first learnt above the one at the end, each with its prediction.
+void draw_course(Svg& svg, const CaseCourse& course, double x) {
+  const double side = kCell - 10;
+  svg.begin(of_label(course.of.style));
+  svg.tip(fmt::format("{}: after stage {} \"{}\", after stage {} \"{}\"; {:.0f} % of the attention moved",
+                      course.of.group->label, course.first_stage, course.first.prediction, course.last_stage,
+                      course.last.prediction, 100 * course.moved()));
+  svg.text(x + side / 2, 12, shortened(course.of.group->label, 15), "tick middle");
+  const bool one_stage = course.first_stage == course.last_stage;
+  for (const bool end : {false, true}) {
+    if (!end && one_stage) continue;  // learnt last, or all at once: there is no earlier look
+    const Overlay& shown = end ? course.last : course.first;
+    const double y = end ? 18 + kCell + 22 : 18;
+    svg.reuse(x, y);
+    svg.picture({x, y, side, side}, map_uri(shown), kMapOpacity);
+    svg.text(x + side / 2, y + side + 13, shortened(shown.prediction, 15), "tick middle");
+  }
+  svg.end();
+}
+
+std::string case_drawing(const Example& example, size_t number) {
+  const double side = kCell - 10, left = kCell;
+  const auto& any = example.courses[0];
+  Svg svg(left + kCell * static_cast<double>(example.courses.size()), 18 + 2 * kCell + 34,
+          cat("Case ", number, ": ", shortened(any.last.question, 100)),
+          1.2 * (left + kCell * static_cast<double>(example.courses.size())));
+  svg.keep({0, 0, side, side}, image_uri(any.last));
+  svg.text(side / 2, 12, "image", "tick middle");
+  svg.reuse(0, 18);
+  svg.text(side / 2, 18 + side + 13, "↑ just learnt", "tick middle");
+  svg.text(side / 2, 18 + kCell + 22 + side / 2, "after the", "tick middle");
+  svg.text(side / 2, 18 + kCell + 35 + side / 2, "last stage →", "tick middle");
+  for (size_t i = 0; i < example.courses.size(); ++i)
+    draw_course(svg, example.courses[i], left + kCell * static_cast<double>(i));
+  return "<div class=\"scroll\" tabindex=\"0\">" + svg.done() + "</div>\n";
+}
+
+std::string case_html(const Example& example, size_t number) {
+  const auto& any = example.courses[0].last;
+  std::string out = "<div class=\"example\" " + of_topic(any.task) + "><p><b>" + escaped(shortened(any.question, 300)) +
+                    "</b> <small>" + escaped(any.task) + "; answer: <b>" + escaped(shortened(any.answer, 100)) + "</b>";
+  if (!any.functional.empty()) out += "; functional words: " + escaped(shortened(join(any.functional, ", "), 100));
+  return out + "</small></p>\n" + case_drawing(example, number) + "</div>\n";
 }
 
 }  // namespace
 
 Figure figure_overlays(const ComparisonTable& table) {
-  std::string absent, out;
+  LeftOut absent;
   const auto examples = examples_of(table, absent);
-  if (examples.empty()) return absent;
-  for (const auto& example : examples) {
-    const auto& first = example.answers[0].second;
-    out += "<div class=\"example\"><p><b>" + escaped(shortened(first.question, 300)) + "</b> " + "<small>" +
-           escaped(first.task) + "; answer: <b>" + escaped(shortened(first.answer, 100)) + "</b>";
-    if (!first.functional.empty())
-      out += "; functional words: " + escaped(shortened(join(first.functional, ", "), 100));
-    out += "</small></p>\n<div class=\"row\">" +
-           picture(first, false, "The image of the question", "<small>image</small>");
-    for (const auto& [label, overlay] : example.answers)
-      out += picture(overlay, true, "Attention of " + label,
-                     "<small>" + escaped(label) + "</small><br>" + escaped(shortened(overlay.prediction, 60)));
-    out += "</div></div>\n";
+  if (examples.empty()) return absent.html();
+  DataCsv data({"case", "label", "task", "question", "answer", "first_stage", "first_prediction", "last_stage",
+                "last_prediction", "attention_moved"});
+  std::string out;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    out += case_html(examples[i], i + 1);
+    for (const auto& c : examples[i].courses)
+      data.add({std::to_string(i + 1), c.of.group->label, c.last.task, c.last.question, c.last.answer,
+                std::to_string(c.first_stage), c.first.prediction, std::to_string(c.last_stage), c.last.prediction},
+               std::vector<double>{c.moved()});
   }
-  return "<p class=\"note\">Attention from the words to the image after the last stage, mean over layers and heads; "
-         "bright is much, dark is little, each map scaled to its own peak. Under each map: the label and its "
-         "prediction." +
-         of_which_run(table) + "</p>\n" + out + absent;
+  return {
+      "<p class=\"note\">Attention from the words to the image, mean over layers and heads; bright is much, dark is "
+      "little, each map scaled to its own peak. Above: after the stage that learnt the task; below: after the last "
+      "stage; under each map the prediction. Cases whose answers and attention changed most come first." +
+          of_which_run(table) + "</p>\n" + out + absent.html(),
+      data.text()};
 }
 
 }  // namespace asr

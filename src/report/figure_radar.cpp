@@ -36,7 +36,7 @@ std::vector<double> summary_of(const SpectraMoments& moments) {
   return {six.begin(), six.end()};
 }
 
-LabelSummary summary_of_label(const StyledGroup& of, std::string& absent) {
+LabelSummary summary_of_label(const StyledGroup& of, LeftOut& absent) {
   LabelSummary out{of, {}, kUnknown};
   const Run& run = first_run(*of.group);
   const auto stages = analysed_stages(run);
@@ -49,8 +49,7 @@ LabelSummary summary_of_label(const StyledGroup& of, std::string& absent) {
     if (last.spectra && !last.spectra->samples.descriptor.empty())
       out.separation = separation(last.spectra->samples.descriptor, last.spectra->samples.skill);
   }
-  if (out.skills.empty())
-    absent += missing("Not shown for " + of.group->label + ": its last analysis has no whole descriptors.");
+  if (out.skills.empty()) absent.add(of.group->label, "its last analysis has no whole descriptors.");
   return out;
 }
 
@@ -128,7 +127,7 @@ std::string separation_table(const std::vector<LabelSummary>& labels) {
 }  // namespace
 
 Figure figure_radar(const ComparisonTable& table) {
-  std::string absent;
+  LeftOut absent;
   std::vector<LabelSummary> labels;
   std::vector<StyledGroup> shown;
   DataCsv data(
@@ -140,7 +139,7 @@ Figure figure_radar(const ComparisonTable& table) {
     shown.push_back(of);
     labels.push_back(std::move(summary));
   }
-  if (labels.empty()) return absent;
+  if (labels.empty()) return absent.html();
   const auto ends = axis_ends(labels);
   std::vector<std::pair<double, std::string>> skills;
   for (const auto& [skill, numbers] : labels[0].skills) skills.emplace_back(-difference_on(labels, skill, ends), skill);
@@ -153,7 +152,7 @@ Figure figure_radar(const ComparisonTable& table) {
           "frequencies; the other three: anisotropy by orientation. An axis runs from 0 to the largest value of any "
           "label and skill. The skills on which labels differ most come first. Separation: mean distance between the "
           "means of skills, over the mean distance of samples to their own." +
-          of_which_run(table) + "</p>\n" + absent,
+          of_which_run(table) + "</p>\n" + absent.html(),
       data.text()};
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/folders.h"
+#include "base/text.h"
 #include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
@@ -107,6 +108,8 @@ Figure figure_spectra(const ComparisonTable& table) {
       angular = largest(course.last.angular, largest(course.first.angular, angular));
     }
   }
+  LeftOut absent;
+  std::vector<std::string> without_prototypes;
   DataCsv data({"label", "skill", "stage", "spectrum", "bin", "value"});
   std::string out =
       "<p class=\"note\">Dashed: after the first stage that saw the skill. Solid: after the last stage, on the same "
@@ -116,7 +119,7 @@ Figure figure_spectra(const ComparisonTable& table) {
       of_which_run(table) + "</p>\n";
   for (const auto& [group, style] : groups) {
     if (!all[group].problem.empty()) {
-      out += missing("Not shown for " + group->label + ": " + all[group].problem);
+      absent.add(group->label, all[group].problem);
       continue;
     }
     std::vector<std::string> panels;
@@ -126,10 +129,11 @@ Figure figure_spectra(const ComparisonTable& table) {
     }
     out += "<div " + of_label(style) + "><h4>" + escaped(group->label) + "</h4>\n" +
            folded_panels(panels, kShownSpectra, "skills") + "</div>\n";
-    if (!path_exists(first_run(*group).folder + "/memory.safetensors"))
-      out += missing("No prototypes were measured for " + group->label + " (analysis.memory: no).");
+    if (!path_exists(first_run(*group).folder + "/memory.safetensors")) without_prototypes.push_back(group->label);
   }
-  return {out, data.text()};
+  if (!without_prototypes.empty())
+    out += missing("No prototypes were measured for " + join(without_prototypes, ", ") + " (analysis.memory: no).");
+  return {out + absent.html(), data.text()};
 }
 
 }  // namespace asr

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/svg.h"
@@ -45,10 +46,20 @@ Figure figure_storage(const ComparisonTable& table) {
       "<th scope=\"col\">stored between stages</th><th scope=\"col\">adapter parameters</th><th scope=\"col\">a "
       "step</th>"
       "<th scope=\"col\">training</th><th scope=\"col\">evaluation</th></tr></thead><tbody>\n";
-  for (const auto& [group, style] : styled_groups(table)) out += row_of(*group, style);
-  return out +
-         "</tbody></table></div>\n<p class=\"note\">Means over runs. Stored bytes are what the method itself needs "
-         "in the next stage, beside the adapter; <code>asr audit</code> lists them.</p>\n";
+  DataCsv data(
+      {"label", "keeps_old_data", "stored_bytes", "adapter_parameters", "step_ms", "train_seconds", "eval_seconds"});
+  for (const auto& [group, style] : styled_groups(table)) {
+    out += row_of(*group, style);
+    data.add({group->label, group->replay_free ? "no" : "yes"},
+             {mean_cost(*group, &RunCost::stored_bytes), mean_cost(*group, &RunCost::adapter_parameters),
+              mean_cost(*group, &RunCost::step_ms), mean_cost(*group, &RunCost::train_seconds),
+              mean_cost(*group, &RunCost::eval_seconds)});
+  }
+  return {
+      out +
+          "</tbody></table></div>\n<p class=\"note\">Means over runs. Stored bytes are what the method itself needs "
+          "in the next stage, beside the adapter; <code>asr audit</code> lists them.</p>\n",
+      data.text()};
 }
 
 }  // namespace asr

@@ -166,24 +166,24 @@ std::string theorem_csv(const std::vector<LabelTheorem>& labels) {
 Figure figure_theorem(const ComparisonTable& table) {
   std::vector<LabelTheorem> labels;
   std::vector<StyledGroup> shown;
-  std::string absent;
+  LeftOut absent;
   for (const auto& of : continual_groups(table)) {
     auto found = theorem_of(of);
     if (found.transitions.empty()) {
-      absent += missing("Not shown for " + of.group->label + ": " + found.problem);
+      absent.add(of.group->label, found.problem);
       continue;
     }
     shown.push_back(of);
     labels.push_back(std::move(found));
   }
-  if (labels.empty()) return absent;
+  if (labels.empty()) return absent.html();
   return {legend(legend_entries(shown)) + term_panels(labels) + side_panels(labels) +
               "<p class=\"note\">Above: a marker is a skill from one stage to the next, on the samples that both "
               "measured; risk is 100 less the score. Below: the left side of the theorem and its bounds, all skills "
               "together. ~ marks an estimate: Γ from below, L and ε by a fit. A bound fitted on these very stages "
               "holds for them by construction; the one fitted on the other stages can fail. <code>asr bound</code> "
               "prints the numbers." +
-              of_which_run(table) + "</p>\n" + absent,
+              of_which_run(table) + "</p>\n" + absent.html(),
           theorem_csv(labels)};
 }
 

@@ -37,17 +37,18 @@ std::vector<TrainingKind> training_kinds(const std::vector<LossLog>& logs) {
 Figure figure_training(const ComparisonTable& table) {
   std::vector<LossLog> logs;
   std::vector<StyledGroup> shown;
-  std::string absent, panels;
+  std::string panels;
+  LeftOut absent;
   for (const auto& of : styled_groups(table)) {
     auto log = read_loss_log(first_run(*of.group));
     if (log.others.empty()) {
-      absent += missing("Not shown for " + of.group->label + ": its log.jsonl is absent or has no training line.");
+      absent.add(of.group->label, "its log.jsonl is absent or has no training line.");
       continue;
     }
     logs.push_back(std::move(log));
     shown.push_back(of);
   }
-  if (shown.empty()) return absent;
+  if (shown.empty()) return absent.html();
   DataCsv data({"label", "what", "step", "value"});
   for (const auto& kind : training_kinds(logs)) {
     Chart chart;
@@ -72,7 +73,7 @@ Figure figure_training(const ComparisonTable& table) {
     panels += "<figure><figcaption>" + escaped(kind.title) + "</figcaption>" + draw(chart) + "</figure>\n";
   }
   return {
-      legend(legend_entries(shown)) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent +
+      legend(legend_entries(shown)) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent.html() +
           "<p class=\"note\">Neighbouring steps are averaged; lines break where a stage begins. Time a step: between "
           "two lines of the log." +
           of_which_run(table) + "</p>\n",

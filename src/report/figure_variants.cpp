@@ -1,15 +1,56 @@
 // Ablations and design variants: runs of the same method under other labels, relative to the one that bears the
-// method's own name, over runs paired by seed and order.
+// method's own name, over runs paired by seed and order. What a variant changes, as its options say, puts it into one
+// of the paper's groups.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/bars.h"
 #include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
+#include "report/svg.h"
 
 namespace asr {
 namespace {
+
+enum class VariantKind { ablation, spectrum, prototypes, regularization, other };
+const char* const kKindNames[] = {"Single-factor ablations", "Spectrum design", "Prototype design",
+                                  "Regularization design", "Other variants"};
+
+// An option that differs from the full method's, by the end of its name, and what that makes of a variant. An empty
+// value stands for every one; a single prototype for all skills is both an ablation and a design.
+struct VariantRule {
+  const char *option, *value;
+  VariantKind kind;
+};
+const VariantRule kRules[] = {
+    {".beta", "0", VariantKind::ablation},
+    {".gamma", "0", VariantKind::ablation},
+    {".lambda_ang", "0", VariantKind::ablation},
+    {".prototypes", "global", VariantKind::ablation},
+    {".weighting", "one", VariantKind::ablation},
+    {".spectrum", "", VariantKind::spectrum},
+    {".prototypes", "", VariantKind::prototypes},
+    {".skill", "", VariantKind::regularization},
+    {".weighting", "fixed", VariantKind::regularization},
+};
+
+std::vector<VariantKind> kinds_of(const Run& variant, const Run& full) {
+  std::vector<VariantKind> out;
+  for (const auto& [key, value] : variant.options) {
+    if (full.option(key) == value) continue;
+    for (const auto& rule : kRules)
+      if (ends_with(key, rule.option) && (*rule.value == 0 || same_value(value, rule.value))) out.push_back(rule.kind);
+  }
+  if (out.empty()) out.push_back(VariantKind::other);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
 
 // Variant less full, for each seed and order that both have.
 std::vector<double> paired_differences(const Group& variant, const Group& full, const std::string& metric) {
@@ -41,6 +82,29 @@ std::map<std::string, Family> families_of(const ComparisonTable& table) {
   return out;
 }
 
+struct VariantPanel {
+  std::string method;
+  VariantKind kind;
+  const char* metric;
+};
+
+std::string variant_panel(const Family& family, const VariantPanel& panel, DataCsv& data) {
+  const char* kind = kKindNames[static_cast<size_t>(panel.kind)];
+  BarChart chart;
+  chart.title = cat(kind, ": ", panel.metric, " less that of ", panel.method);
+  chart.x_label = cat(panel.metric, " less that of ", shortened(panel.method, 30), ", points");
+  for (const auto& [group, style] : family.variants) {
+    const auto kinds = kinds_of(first_run(*group), first_run(*family.full));
+    if (std::count(kinds.begin(), kinds.end(), panel.kind) == 0) continue;
+    const Spread spread = spread_of(paired_differences(*group, *family.full, panel.metric));
+    chart.rows.push_back({group->label, style, spread.mean, spread.interval.low, spread.interval.high, {}});
+    data.add({panel.method, group->label, kind, panel.metric},
+             {static_cast<double>(spread.n), spread.mean, spread.interval.low, spread.interval.high});
+  }
+  if (chart.rows.empty()) return "";
+  return cat("<figure><figcaption>", kind, ", ", panel.metric, "</figcaption>", draw(chart), "</figure>\n");
+}
+
 }  // namespace
 
 Figure figure_variants(const ComparisonTable& table) {
@@ -48,28 +112,21 @@ Figure figure_variants(const ComparisonTable& table) {
   if (families.empty())
     return missing(
         "Not shown: no method has a variant here. Run one more time with a switch and a label of its own "
-        "(configs/ablation "
-        "has them) into the same folder.");
-  DataCsv data({"method", "label", "metric", "pairs", "difference", "low", "high"});
-  std::string out = "<div class=\"grid wide\">\n";
-  for (const auto& [method, family] : families)
-    for (const char* metric : {"AP", "AF"}) {
-      BarChart chart;
-      chart.title = cat(metric, " of variants of ", method, " less that of ", method);
-      chart.x_label = cat(metric, " less that of ", shortened(method, 30), ", points");
-      for (const auto& [group, style] : family.variants) {
-        const Spread spread = spread_of(paired_differences(*group, *family.full, metric));
-        chart.rows.push_back({group->label, style, spread.mean, spread.interval.low, spread.interval.high, {}});
-        data.add({method, group->label, metric},
-                 {static_cast<double>(spread.n), spread.mean, spread.interval.low, spread.interval.high});
-      }
-      out += "<figure><figcaption>" + escaped(chart.x_label) + "</figcaption>" + draw(chart) + "</figure>\n";
-    }
-  return {
-      out +
-          "</div>\n<p class=\"note\">Means over runs that share seed and order, with 95 % intervals where there are "
-          "several. Less AP, or more AF, than the full method: what was taken away helped.</p>\n",
-      data.text()};
+        "(configs/ablation has them) and name both folders.");
+  DataCsv data({"method", "label", "group", "metric", "pairs", "difference", "low", "high"});
+  std::string out;
+  for (const auto& [method, family] : families) {
+    out += "<h4>" + escaped(shortened(method, 60)) + "</h4>\n<div class=\"grid wide\">\n";
+    for (size_t kind = 0; kind < std::size(kKindNames); ++kind)
+      for (const char* metric : {"AP", "AF"})
+        out += variant_panel(family, {method, static_cast<VariantKind>(kind), metric}, data);
+    out += "</div>\n";
+  }
+  return {out +
+              "<p class=\"note\">Means over runs that share seed and order, with 95 % intervals where there are "
+              "several; zero is the full method. Less AP, or more AF, than the full method: what was taken away "
+              "helped.</p>\n",
+          data.text()};
 }
 
 }  // namespace asr

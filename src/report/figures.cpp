@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "report/markup.h"
+
 namespace asr {
 
 const std::vector<FigureEntry>& all_figures() {
@@ -11,6 +14,24 @@ const std::vector<FigureEntry>& all_figures() {
 #undef FIGURE
   };
   return figures;
+}
+
+Figure not_drawn(const Error& error, std::vector<std::string>& unread) {
+  const std::string what = error.what();
+  if (std::find(unread.begin(), unread.end(), what) == unread.end()) unread.push_back(what);
+  return missing("Not shown: " + what);
+}
+
+void LeftOut::add(const std::string& label, const std::string& reason) {
+  auto place = std::find_if(labels_.begin(), labels_.end(), [&](const auto& entry) { return entry.first == reason; });
+  if (place == labels_.end()) place = labels_.insert(labels_.end(), {reason, {}});
+  place->second.push_back(label);
+}
+
+std::string LeftOut::html() const {
+  std::string out;
+  for (const auto& [reason, labels] : labels_) out += missing("Not shown for " + join(labels, ", ") + ": " + reason);
+  return out;
 }
 
 std::vector<StyledGroup> styled_groups(const ComparisonTable& table) {
@@ -31,6 +52,11 @@ std::vector<std::pair<std::string, int>> legend_entries(const std::vector<Styled
   std::vector<std::pair<std::string, int>> out;
   for (const auto& [group, style] : groups) out.emplace_back(group->label, style);
   return out;
+}
+
+bool same_value(const std::string& a, const std::string& b) {
+  double x = 0, y = 0;
+  return a == b || (parse_double(a, x) && parse_double(b, y) && x == y);
 }
 
 const Run& first_run(const Group& group) {

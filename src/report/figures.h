@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "report/compare.h"
 
 namespace asr {
@@ -27,6 +28,32 @@ struct FigureEntry {
 };
 const std::vector<FigureEntry>& all_figures();  // in the order of the page
 
+// The one figure over all tables: backbones side by side.
+Figure figure_backbones(const Comparison& comparison);
+constexpr const char *kBackbonesName = "backbones", *kBackbonesTitle = "Sizes and families of backbones";
+
+// A file of a run that cannot be read takes away the figures that need it, and no others: the sentence in the figure's
+// place names it, and so does `unread`, once.
+Figure not_drawn(const Error& error, std::vector<std::string>& unread);
+template <class Draw>
+Figure drawn_or_named(const Draw& draw, std::vector<std::string>& unread) {
+  try {
+    return draw();
+  } catch (const Error& error) {
+    return not_drawn(error, unread);
+  }
+}
+
+// Labels that a figure does not show: one sentence a reason.
+class LeftOut {
+ public:
+  void add(const std::string& label, const std::string& reason);
+  std::string html() const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> labels_;  // by reason
+};
+
 // A label with its colour, the same in every figure of every table.
 struct StyledGroup {
   const Group* group;
@@ -36,6 +63,9 @@ std::vector<StyledGroup> styled_groups(const ComparisonTable& table);  // withou
 
 std::vector<std::pair<std::string, int>> legend_entries(const std::vector<StyledGroup>& groups);
 std::vector<StyledGroup> continual_groups(const ComparisonTable& table);  // those with stages: no joint training
+
+// Whether two values of an option are the same, as text or as numbers: "0" and "0.0".
+bool same_value(const std::string& a, const std::string& b);
 
 // The run whose own files stand for its label: the lowest order and seed.
 const Run& first_run(const Group& group);

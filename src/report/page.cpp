@@ -57,16 +57,6 @@ std::string section_html(const Section& part) {
          "</h3>\n" + part.body + "</section>\n";
 }
 
-// A file of a run that cannot be read takes away the figures that need it, and no others.
-Figure drawn(const FigureEntry& figure, const ComparisonTable& table, std::vector<std::string>& unread) {
-  try {
-    return figure.draw(table);
-  } catch (const Error& error) {
-    unread.emplace_back(error.what());
-    return missing(cat("Not shown: ", error.what()));
-  }
-}
-
 // The main table with one column more: how much is kept.
 std::string main_table(const Comparison& comparison, const ComparisonTable& table) {
   Grid grid = score_grid(comparison, table);
@@ -104,7 +94,7 @@ std::string table_html(const Comparison& comparison, const ComparisonTable& tabl
        (table.means ? "" : facts_html(table)) + differences_html(comparison, table) + html_list(notes, "notes"), ""});
   if (table.means) return out;
   for (const auto& figure : all_figures()) {
-    const auto content = drawn(figure, table, unread);
+    const auto content = drawn_or_named([&] { return figure.draw(table); }, unread);
     out += section_html({figure.name + suffix, figure.title, content.html, content.csv});
   }
   return out;
@@ -189,6 +179,8 @@ ReportPage make_report_page(const RunSet& set, const Comparison& comparison, con
       escaped(shortened(title_of(comparison), 200)) + "</h1>\n" + label_buttons(comparison) + remarks_html(comparison);
   for (size_t i = 0; i < comparison.tables.size(); ++i)
     out += table_html(comparison, comparison.tables[i], i == 0 ? "" : cat("-", i + 1), unread);
+  const auto backbones = drawn_or_named([&] { return figure_backbones(comparison); }, unread);
+  out += section_html({kBackbonesName, kBackbonesTitle, backbones.html, backbones.csv});
   out += settings_html(set, unread) + "<footer>" + escaped(version) + "</footer>\n</main><script>" + page_script() +
          "</script></body></html>\n";
   return {std::move(out), std::move(unread)};

@@ -104,6 +104,19 @@ std::map<std::string, double> read_predictions(const std::string& path, std::str
   return out;
 }
 
+// Paths by task, counted from 1, of the last stage that has any; empty where that is the base, or nothing.
+std::map<int64_t, std::string> last_prediction_files(const Run& run) {
+  const fs::path folder = fs::path(run.folder) / "predictions";
+  std::map<int64_t, std::map<int64_t, std::string>> stages;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      int64_t stage = 0, task = 0;
+      if (parse_prediction_name(entry.path().filename().string(), stage, task)) stages[stage][task] = entry.path();
+    }
+  if (stages.empty() || stages.rbegin()->first == 0) return {};
+  return stages.rbegin()->second;
+}
+
 }  // namespace
 
 LossLog read_loss_log(const Run& run) {
@@ -122,18 +135,11 @@ LossLog read_loss_log(const Run& run) {
 
 Predictions read_last_predictions(const Run& run) {
   Predictions out;
-  const fs::path folder = fs::path(run.folder) / "predictions";
-  std::map<int64_t, std::map<int64_t, std::string>> stages;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      int64_t stage = 0, task = 0;
-      if (parse_prediction_name(entry.path().filename().string(), stage, task)) stages[stage][task] = entry.path();
-    }
-  if (stages.empty() || stages.rbegin()->first == 0) {
+  const auto last = last_prediction_files(run);
+  if (last.empty()) {
     out.problem = run.folder + ": has no predictions";
     return out;
   }
-  const auto& last = stages.rbegin()->second;
   for (size_t task = 1; task <= run.tasks.size(); ++task) {
     const auto place = last.find(static_cast<int64_t>(task));
     if (place == last.end()) {
@@ -142,6 +148,33 @@ Predictions read_last_predictions(const Run& run) {
       return out;
     }
     out.tasks.push_back(read_predictions(place->second, out.problem));
+  }
+  return out;
+}
+
+std::vector<RoutedSample> read_routed_samples(const Run& run) {
+  std::vector<RoutedSample> out;
+  for (const auto& [task, path] : last_prediction_files(run)) {
+    if (task < 1 || task > static_cast<int64_t>(run.tasks.size())) continue;
+    read_as_written(path);
+    for_each_json_line(path, [&, place = static_cast<size_t>(task) - 1](const json& line, const std::string& where) {
+      const auto slots = line.find("slots");
+      if (slots == line.end()) return;
+      const JsonFields fields(line, where);
+      RoutedSample sample;
+      sample.id = line.value("question_id", json()).dump();
+      sample.question = fields.text("question");
+      sample.answer = fields.text("answer");
+      sample.prediction = fields.text("text");
+      sample.slot = fields.text("slot");
+      sample.task = place;
+      check(slots->is_object(), where, ": 'slots' is not a JSON object");
+      for (const auto& [name, probability] : slots->items()) {
+        check(probability.is_number(), where, ": 'slots' has something other than numbers");
+        sample.slots.emplace_back(name, probability.get<double>());
+      }
+      out.push_back(std::move(sample));
+    });
   }
   return out;
 }

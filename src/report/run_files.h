@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/analysis_file.h"
@@ -28,6 +29,15 @@ struct Predictions {
   std::string problem;  // why they cannot be used; empty when they can
 };
 Predictions read_last_predictions(const Run& run);
+
+// A sample that a method chose a slot for, after the last stage.
+struct RoutedSample {
+  std::string id, question, answer, prediction;
+  size_t task = 0;                                    // place in the order trained
+  std::string slot;                                   // that answered; "base": none
+  std::vector<std::pair<std::string, double>> slots;  // probability of each
+};
+std::vector<RoutedSample> read_routed_samples(const Run& run);  // those whose line has the probabilities
 
 // What `stages/AA/analysis.safetensors` says of every skill and task, and its example images with attention.
 struct Overlay {

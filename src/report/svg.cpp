@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "report/markup.h"
@@ -84,9 +85,23 @@ void Svg::circle(double x, double y, double radius, const std::string& css) {
                       coordinate(radius), css);
 }
 
-void Svg::picture(const Box& place, const std::string& uri) {
-  out_ += fmt::format("<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" href=\"{}\"/>",
-                      coordinate(place.x), coordinate(place.y), coordinate(place.width), coordinate(place.height), uri);
+void Svg::picture(const Box& place, const std::string& uri, double opacity) {
+  out_ +=
+      fmt::format("<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\"{} href=\"{}\"/>",
+                  coordinate(place.x), coordinate(place.y), coordinate(place.width), coordinate(place.height),
+                  opacity < 1 ? fmt::format(" opacity=\"{:.2g}\"", opacity) : "", uri);
+}
+
+// Names are shared by all drawings of a page: equal ones are of equal pictures.
+void Svg::keep(const Box& place, const std::string& uri) {
+  kept_ = fmt::format("picture-{:x}", std::hash<std::string>()(uri));
+  out_ += "<defs><g id=\"" + kept_ + "\">";
+  picture(place, uri);
+  out_ += "</g></defs>";
+}
+
+void Svg::reuse(double x, double y) {
+  out_ += fmt::format("<use href=\"#{}\" x=\"{}\" y=\"{}\"/>", kept_, coordinate(x), coordinate(y));
 }
 
 void Svg::begin(const std::string& attributes) {

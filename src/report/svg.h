@@ -27,15 +27,18 @@ class Svg {
   struct Box {
     double x, y, width, height;
   };
-  void picture(const Box& place, const std::string& uri);  // stretched, and smoothed where it is enlarged
-  void begin(const std::string& attributes);               // of what follows, up to end()
+  void picture(const Box& place, const std::string& uri, double opacity = 1);  // stretched, smoothed where enlarged
+  // A picture that stands in several places is written once: the one kept last, moved by x and y.
+  void keep(const Box& place, const std::string& uri);
+  void reuse(double x, double y);
+  void begin(const std::string& attributes);  // of what follows, up to end()
   void end();
   void tip(const std::string& text);  // what pointing at the elements begun says
   std::string done() const { return out_ + "</svg>"; }
 
  private:
   void points(const char* element, const Points& points, const std::string& css);
-  std::string out_;
+  std::string out_, kept_;
 };
 
 // Maps low..high to from..to in user units.

@@ -1,7 +1,9 @@
 #include "train/answering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
@@ -69,6 +71,7 @@ struct RowRoutes {
   uint64_t always = 0;               // slots that take part in all rows, by gates of their own
   torch::Tensor weights;             // [rows, slots] in the answering order, on the CPU; one number a slot
   std::vector<std::string> choices;  // of every row, in the same order
+  std::vector<std::string> why;      // the same, as RowAnswers has it
 
   const float* row(int64_t i) const { return weights.data_ptr<float>() + i * weights.size(1); }
   bool alike(int64_t i, int64_t j) const { return std::equal(row(i), row(i) + weights.size(1), row(j)); }
@@ -78,6 +81,13 @@ constexpr int64_t kSlots = 62;  // bits of Pass::slots that are slots
 
 std::string name_of(const RouteChoice& choice) {
   return choice.slot.empty() ? "base" : choice.slot;
+}
+
+std::string reason_of(const RouteChoice& choice) {
+  if (choice.slots.empty()) return "";
+  auto out = nlohmann::json::object();
+  for (const auto& [slot, probability] : choice.slots) out[slot] = rounded_probability(probability);
+  return out.dump();
 }
 
 // One number a row for every slot that was given some, or undefined where that does not say all of the pass.
@@ -119,11 +129,15 @@ std::optional<RowRoutes> routes_of(const Answerer& who, const SampleSet& set, co
     if (!always) always = others;
     odd = odd || !weights.defined() || others != *always;
     blocks.push_back(weights.defined() ? weights : at::zeros({block.size(), kSlots}, at::kFloat));
-    for (const auto& choice : routed.choices) out.choices.push_back(name_of(choice));
+    for (const auto& choice : routed.choices) {
+      out.choices.push_back(name_of(choice));
+      out.why.push_back(reason_of(choice));
+    }
   });
   if (team.any(odd)) return std::nullopt;
   out.weights = team.gather(blocks.empty() ? at::empty({0}, at::kFloat) : at::cat(blocks)).contiguous();
   out.choices = team.gather_texts(out.choices);
+  out.why = team.gather_texts(out.why);
   // A process without a block has seen none; all the others have seen the same.
   const auto seen = team.gather_texts(always ? std::vector{std::to_string(*always)} : std::vector<std::string>());
   for (const auto& text : seen)
@@ -162,7 +176,7 @@ RoutedPass routed_pass(const RowRoutes& routes, const Rows& places, at::Device d
     out.how.slots |= uint64_t(1) << slot;
     out.given[static_cast<size_t>(slot)] = column.to(device);
   }
-  for (const int64_t place : places) out.choices.push_back({routes.choices[static_cast<size_t>(place)], 1});
+  for (const int64_t place : places) out.choices.push_back({routes.choices[static_cast<size_t>(place)], 1, {}});
   return out;
 }
 
@@ -175,6 +189,10 @@ std::vector<std::string> in_row_order(std::vector<std::string> made, const Rows&
 }
 
 }  // namespace
+
+double rounded_probability(double value) {
+  return std::round(value * 1e4) / 1e4;
+}
 
 RowAnswers answer_rows(const Answerer& who, const SampleSet& set, int64_t batch, const Team& team) {
   auto order = set.answering_order();
@@ -195,10 +213,15 @@ RowAnswers answer_rows(const Answerer& who, const SampleSet& set, int64_t batch,
     const auto pass = routed.pass();
     for (auto& text : who.task.answers(who.model, routed.seen(block).input, weights.with(pass), set.answer_tokens))
       out.texts.push_back(std::move(text));
-    for (const auto& choice : routed.choices) out.slots.push_back(name_of(choice));
+    for (size_t i = 0; i < routed.choices.size(); ++i) {
+      const auto place = static_cast<size_t>(places[static_cast<size_t>(rows.begin) + i]);
+      out.slots.push_back(name_of(routed.choices[i]));
+      out.why.push_back(routes ? routes->why[place] : reason_of(routed.choices[i]));
+    }
   });
   out.texts = in_row_order(team.gather_texts(out.texts), order);
   out.slots = in_row_order(team.gather_texts(out.slots), order);
+  out.why = in_row_order(team.gather_texts(out.why), order);
   return out;
 }
 

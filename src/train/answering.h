@@ -25,7 +25,11 @@ struct Answerer {
 struct RowAnswers {
   std::vector<std::string> texts;
   std::vector<std::string> slots;  // that answered, where a method chose them; "base": none
+  std::vector<std::string> why;    // the probability of every slot as a JSON object, or empty
 };
+
+// As predictions have it: what a reader can use, so that a line stays short.
+double rounded_probability(double value);
 
 // Blocks of `batch` rows are shared out over the processes; all of them get the whole result.
 RowAnswers answer_rows(const Answerer& who, const SampleSet& set, int64_t batch, const Team& team);

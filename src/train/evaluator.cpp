@@ -23,6 +23,7 @@ TaskScore evaluate_task(const Answerer& who, const SampleSet& set, const std::st
   TaskScore out;
   out.texts = std::move(answers.texts);
   out.slots = std::move(answers.slots);
+  out.why = std::move(answers.why);
   std::vector<Answered> answered;
   for (size_t i = 0; i < out.texts.size(); ++i)
     answered.push_back({set.infos()[i].id, out.texts[i], set.infos()[i].references, set.infos()[i].type});
@@ -41,6 +42,8 @@ std::string predictions_text(const SampleSet& set, const TaskScore& score) {
     if (text.references.size() > 1) line["references"] = text.references;
     if (!text.type.empty()) line["type"] = text.type;
     if (!text.part.empty()) line["part"] = text.part;
+    if (i < score.slots.size()) line["slot"] = score.slots[i];
+    if (i < score.why.size() && !score.why[i].empty()) line["slots"] = nlohmann::json::parse(score.why[i]);
     lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   return lines;

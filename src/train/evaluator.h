@@ -17,6 +17,7 @@ struct TaskScore {
   std::vector<std::string> texts;  // what was answered
   std::vector<double> per_sample;  // 0..1
   std::vector<std::string> slots;  // that answered, where a method chose them; "base": none
+  std::vector<std::string> why;    // the probabilities of all slots, as JSON, where the method has them; else ""
   double outside = -1;             // percent of the wrong answers that no training row of the task has; -1: not known
 };
 

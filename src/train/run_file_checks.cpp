@@ -68,7 +68,8 @@ const json& metrics_shape() {
 const json& prediction_shape() {  // texts are compared with the validation sample's
   static const json shape = json_shape(R"({
     "question_id": "anything", "text": "anything", "answer": "anything", "score": "number", "skill": "anything",
-    "question": "anything", "references": "anything", "type": "anything", "part": "anything"})");
+    "question": "anything", "references": "anything", "type": "anything", "part": "anything", "slot": "text",
+    "slots": "anything"})");
   return shape;
 }
 
@@ -234,12 +235,31 @@ void check_matrix(RunChecks& checks, const std::string& name) {
   });
 }
 
+namespace {
+
+bool names_slot(const RunFacts& facts, const std::string& name) {
+  bool out = facts.slots.count(name) > 0 || name == "base";
+  for (size_t stage = 1; stage <= facts.order.size(); ++stage) out = out || name == cat("stage-", stage);
+  return out;
+}
+
+// Which slot answered, and the probability of each: names and numbers that a run may write, nothing else.
+bool fits_routing(const RunFacts& facts, const std::string& key, const json& value) {
+  if (key == "slot") return value.is_string() && names_slot(facts, value.get<std::string>());
+  if (!value.is_object()) return false;
+  for (const auto& [slot, probability] : value.items()) {
+    if (!names_slot(facts, slot) || !probability.is_number()) return false;
+    const auto number = probability.get<double>();
+    if (!(number >= 0 && number <= 1) || rounded_probability(number) != number) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void check_routing(RunChecks& checks, const std::string& name) {
   check_cells(checks, name, "count", [&](const TableCell& cell) {
-    bool slot = checks.facts.slots.count(cell.text) > 0 || cell.text == "base";
-    for (size_t stage = 1; stage <= checks.facts.order.size(); ++stage)
-      slot = slot || cell.text == cat("stage-", stage);
-    if (cell.line == 1) return cell.column == 0 ? cell.text == "task" : slot;
+    if (cell.line == 1) return cell.column == 0 ? cell.text == "task" : names_slot(checks.facts, cell.text);
     int64_t count = 0;
     return cell.column == 0 ? checks.facts.names.tasks.count(cell.text) > 0 : parse_int(cell.text, count);
   });
@@ -282,8 +302,12 @@ void check_predictions(RunChecks& checks, const std::string& name) {
     if (!sample.type.empty()) expected["type"] = sample.type;
     if (!sample.part.empty()) expected["part"] = sample.part;
     for (const auto& [key, value] : line.items())
-      if (key != "text" && key != "score" && (!expected.contains(key) || expected[key] != value))
+      if (key == "slot" || key == "slots") {
+        if (!fits_routing(facts, key, value))
+          checks.violation(cat(place, ": '", printable(key), "' is no choice of this run's slots"));
+      } else if (key != "text" && key != "score" && (!expected.contains(key) || expected[key] != value)) {
         checks.violation(cat(place, ": '", printable(key), "' is not the validation sample's"));
+      }
     const auto answer = JsonFields(line, place).text("text");
     if (static_cast<int64_t>(answer.size()) > longest)
       checks.violation(cat(place, ": an answer of ", answer.size(), " bytes, where ", longest, " can be given"));

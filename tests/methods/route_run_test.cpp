@@ -1,6 +1,8 @@
 // A run of route from its first stage to the folder that it leaves: what is in it, and that it answers as the run did.
 #include <filesystem>
+#include <regex>
 
+#include "base/json.h"
 #include "io/csv.h"
 #include "io/safetensors.h"
 #include "report/compare.h"
@@ -64,9 +66,41 @@ TEST_F(RouteRun, ShowsTheCountsInTheReport) {
   const auto runs = load_runs({*place_ / "out"});
   const auto compared = compare_runs(runs, {});
   ASSERT_EQ(compared.tables.size(), 1u);
-  const auto page = figure_routing(compared.tables[0]).html;
-  EXPECT_CONTAINS(page, "<th scope=\"col\">stage-2</th><th scope=\"col\">base</th>");
-  EXPECT_CONTAINS(page, "<th scope=\"row\">count</th>");
+  const auto figure = figure_routing(compared.tables[0]);
+  EXPECT_CONTAINS(figure.html, "Which adapter answered, route");
+  EXPECT_CONTAINS(figure.html, "why, for the least certain samples");
+  EXPECT_CONTAINS(figure.csv, "route,samples of a task,count,stage-1,");
+  EXPECT_CONTAINS(figure.csv, "route,probability for a sample,");
+}
+
+// Every line of the last stage has the slot that answered, and it is the likeliest of those with a probability.
+TEST_F(RouteRun, PredictionsSayWhichSlotAndWhy) {
+  const auto path = folder() + "/predictions/stage-02-task-01.jsonl";
+  std::map<std::string, int> answered;
+  for_each_json_line(path, [&](const nlohmann::json& line, const std::string& place) {
+    const auto slots = line.at("slots").get<std::map<std::string, double>>();
+    ASSERT_EQ(slots.size(), 2u) << place;
+    EXPECT_NEAR(slots.at("stage-1") + slots.at("stage-2"), 1, 1.1e-4) << place;
+    const auto slot = line.at("slot").get<std::string>();
+    EXPECT_GE(slots.at(slot), 0.5) << place;
+    ++answered[slot];
+  });
+  const auto counts = split_csv(read_text(folder() + "/routing.csv"), "routing.csv")[1].fields;
+  EXPECT_EQ(std::to_string(answered["stage-1"]), counts[1]);
+  EXPECT_EQ(std::to_string(answered["stage-2"]), counts[2]);
+}
+
+TEST_F(RouteRun, TheAuditRefusesOtherWordsAndNumbersThere) {
+  const auto path = folder() + "/predictions/stage-02-task-01.jsonl";
+  const auto before = read_text(path);
+  const auto violations_of = [&](const char* from, const char* to) {
+    write_text(path, std::regex_replace(before, std::regex(from), to, std::regex_constants::format_first_only));
+    return audit_run(folder()).to_json().dump();
+  };
+  EXPECT_CONTAINS(violations_of(R"("slot":"stage-.")", R"("slot":"a cat")"), "'slot' is no choice");
+  EXPECT_CONTAINS(violations_of(R"("stage-1":[0-9.e-]+)", R"("stage-1":0.123456789)"), "'slots' is no choice");
+  EXPECT_CONTAINS(violations_of(R"("slots":\{)", R"("slots":{"a cat":0.5,)"), "'slots' is no choice");
+  write_text(path, before);
 }
 
 TEST_F(RouteRun, RefusesOtherAdaptersAndASingleTask) {

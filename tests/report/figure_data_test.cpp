@@ -6,7 +6,7 @@
 #include "report/potential_field.h"
 #include "report/run_files.h"
 #include "report/skill_steps.h"
-#include "tests/support/run_folder.h"
+#include "tests/report/figure_fixture.h"
 
 namespace asr {
 namespace {
@@ -72,28 +72,6 @@ TEST(Potential, ContoursOfAPlane) {
   EXPECT_DOUBLE_EQ(lines[0].second.first, 0.5);
 }
 
-class FigureData : public testing::Test {
- protected:
-  FabricatedRun run_of(const std::string& label, const std::string& method, int64_t order = 0) {
-    FabricatedRun run;
-    run.label = label;
-    run.method = method;
-    run.order = order;
-    run.log = run.predictions = run.analysis = false;
-    return run;
-  }
-
-  Figure draw(Figure (*figure)(const ComparisonTable&)) {
-    set = load_runs({folder.path()});
-    comparison = compare_runs(set, {});
-    return figure(comparison.tables.at(0));
-  }
-
-  TemporaryFolder folder;
-  RunSet set;
-  Comparison comparison;
-};
-
 TEST_F(FigureData, Cost) {
   write_run(folder.path(), run_of("asr", "asr"));
   // 73728 parameters at 2 bytes and 4096 bytes: 0.151552 MB. AP (45 + 50 + 70) / 3.
@@ -109,8 +87,8 @@ TEST_F(FigureData, VariantsAgainstTheFullMethod) {
   write_run(folder.path(), run_of("ewc-weak", "ewc"));  // no full version of it
   // AP 50 against 55; AF (20 + 10) / 2 against (5 + 10) / 2.
   EXPECT_EQ(draw(figure_variants).csv,
-            "method,label,metric,pairs,difference,low,high\nasr,asr-no-angular,AP,1,-5,,\n"
-            "asr,asr-no-angular,AF,1,7.5,,\n");
+            "method,label,group,metric,pairs,difference,low,high\nasr,asr-no-angular,Other variants,AP,1,-5,,\n"
+            "asr,asr-no-angular,Other variants,AF,1,7.5,,\n");
 }
 
 TEST_F(FigureData, Orders) {
@@ -185,7 +163,8 @@ TEST_F(FigureData, DriftAndDistances) {
   EXPECT_CONTAINS(draw(figure_drift).csv, "asr,count,2,3,5,");
   EXPECT_EQ(
       draw(figure_distances).csv,
-      "label,stage,answer,samples,lower_quartile,median,upper_quartile\nasr,3,right,3,1.5,2,3\nasr,3,wrong,1,8,8,8\n");
+      "label,stage,answer,samples,lower_quartile,median,upper_quartile\nasr,1,right,3,1.5,2,3\nasr,1,wrong,1,8,8,8\n"
+      "asr,2,right,3,1.5,2,3\nasr,2,wrong,1,8,8,8\nasr,3,right,3,1.5,2,3\nasr,3,wrong,1,8,8,8\n");
   EXPECT_CONTAINS(draw(figure_potential).html, "here are 2");
 }
 
@@ -222,6 +201,39 @@ TEST_F(FigureData, Theorem) {
                                                       50 * (distance + 2 * gamma) / distance, 0}));
   EXPECT_CONTAINS(figure.csv, "asr,count,2,3,2,1,0,");
   EXPECT_CONTAINS(figure.html, "an estimate");
+}
+
+// Ten samples a task; the third stage went on in the second one's slot. Only lines with probabilities say why.
+TEST_F(FigureData, RoutingInPercentAndWhy) {
+  const auto run = write_run(folder.path(), run_of("chooser", "chooser"));
+  write_text(run + "/routing.csv", "task,stage-1,stage-2,base\ncount,9,1,0\ncolor,0,10,0\nread,2,7,1\n");
+  std::filesystem::create_directories(run + "/predictions");
+  const auto line = [](int id, double first, const char* slot) {
+    return nlohmann::json{{"question_id", id},
+                          {"question", "How many?"},
+                          {"answer", "2"},
+                          {"text", "3"},
+                          {"score", 0},
+                          {"slot", slot},
+                          {"slots", {{"stage-1", first}, {"stage-2", 1 - first}}}}
+               .dump() +
+           "\n";
+  };
+  write_text(run + "/predictions/stage-03-task-01.jsonl",
+             line(1, 0.9, "stage-1") + line(2, 0.25, "stage-2") + line(3, 0.75, "stage-1"));
+  write_text(run + "/predictions/stage-03-task-02.jsonl", R"({"question_id":4,"text":"x","score":1})"
+                                                          "\n");
+  const auto figure = draw(figure_routing);
+  EXPECT_EQ(figure.csv,
+            "label,percent_of,of,adapter,percent\n"
+            "chooser,samples of a task,count,stage-1,90\nchooser,samples of a task,count,stage-2,10\n"
+            "chooser,samples of a task,color,stage-2,100\n"
+            "chooser,samples of a task,read,stage-1,20\nchooser,samples of a task,read,stage-2,70\n"
+            "chooser,samples of a task,read,base,10\n"
+            "chooser,probability for a sample,count: How many? 3 (2),stage-1,25\n"
+            "chooser,probability for a sample,count: How many? 3 (2),stage-2,75\n"
+            "chooser,probability for a sample,count: How many? 3 (2),stage-1,75\n"
+            "chooser,probability for a sample,count: How many? 3 (2),stage-2,25\n");
 }
 
 }  // namespace
