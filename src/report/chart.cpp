@@ -22,6 +22,10 @@ void widen(double value, double& low, double& high) {
   high = std::max(high, value);
 }
 
+std::vector<double> y_ticks(const Chart& chart, double low, double high) {
+  return nice_ticks(low, high, chart.height < 160 ? 2 : 5);
+}
+
 Frame frame_of(const Chart& chart) {
   double x_low = INFINITY, x_high = -INFINITY, low = INFINITY, high = -INFINITY;
   for (const auto& s : chart.series) {
@@ -36,6 +40,12 @@ Frame frame_of(const Chart& chart) {
     x_low = std::isfinite(x_low) ? x_low - 0.5 : 0;
     x_high = x_low + 1;
   }
+  const auto scattered = [](const Series& series) { return !series.line; };
+  if (std::any_of(chart.series.begin(), chart.series.end(), scattered)) {  // points on the frame are half points
+    const double margin = 0.04 * (x_high - x_low);
+    x_low -= margin;
+    x_high += margin;
+  }
   const double span = std::isfinite(low) ? high - low : 0;
   if (!std::isfinite(low)) {
     low = 0;
@@ -47,14 +57,16 @@ Frame frame_of(const Chart& chart) {
     low -= 0.05 * span;
   high += 0.05 * span;
   if (!(low < high)) {
-    low -= 0.5;
-    high += 0.5;
+    low -= chart.from_zero && low == 0 ? 0 : 0.5;
+    high = low + 1;
   }
   if (chart.low < chart.high) {
     low = chart.low;
     high = chart.high;
   }
-  Frame f{chart.y_label.empty() ? 26.0 : 44.0,
+  size_t longest = 3;
+  for (const double tick : y_ticks(chart, low, high)) longest = std::max(longest, tick_text(tick).size());
+  Frame f{(chart.y_label.empty() ? 8.0 : 26.0) + 6.0 * static_cast<double>(longest),
           8,
           chart.width - 10,
           chart.height - (chart.x_label.empty() ? 18 : 34),
@@ -66,7 +78,7 @@ Frame frame_of(const Chart& chart) {
 }
 
 void draw_axes(Svg& svg, const Chart& chart, const Frame& f) {
-  for (double tick : nice_ticks(f.y.low, f.y.high, chart.height < 160 ? 2 : 5)) {
+  for (double tick : y_ticks(chart, f.y.low, f.y.high)) {
     svg.line(f.left, f.y(tick), f.right, f.y(tick), "mesh");
     svg.text(f.left - 4, f.y(tick) + 3.5, tick_text(tick), "tick end");
   }
@@ -98,6 +110,8 @@ void draw_line(Svg& svg, const Series& s, const Frame& f) {
   Points points;
   const auto flush = [&] {
     if (points.size() > 1) svg.polyline(points, s.dashes < 0 ? series_class(s.style) : dashed_class(s.style, s.dashes));
+    if (points.size() == 1 && !s.markers)  // a line of one point would not be seen
+      svg.circle(points[0].first, points[0].second, 1.8, cat("mark f", s.style % 7));
     points.clear();
   };
   for (size_t i = 0; i < s.y.size(); ++i) {

@@ -51,8 +51,8 @@ Figure figure_audit(const ComparisonTable& table) {
     const Run& run = first_run(*group);
     const auto kinds = kept_kinds(run);
     if (kinds.empty())
-      absent += "<li>" + escaped(group->label) + (run.from_table() ? ": a row of a table lists nothing" : ": nothing") +
-                "</li>\n";
+      absent += "<li>" + cut_name(group->label, 60) +
+                (run.from_table() ? ": a row of a table lists nothing" : ": nothing") + "</li>\n";
     for (const auto& [name, kind] : kinds) {
       grid.rows.push_back({{printable(group->label), ""},
                            {printable(name), ""},

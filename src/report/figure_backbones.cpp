@@ -78,8 +78,8 @@ Figure figure_backbones(const Comparison& comparison) {
   for (const auto& of : streams)
     for (const char* metric : {"AP", "AF"}) {
       const auto chart = backbone_chart(of, metric, data);
-      out += "<figure><figcaption>" + escaped(cat(metric, ", ", shortened(of.title, 60))) + "</figcaption>" +
-             draw(chart) + "</figure>\n";
+      out += "<figure><figcaption>" + cat(metric, ", ") + cut_name(of.title, 60) + "</figcaption>" + draw(chart) +
+             "</figure>\n";
     }
   return {out +
               "</div>\n<p class=\"note\">Means over runs, with 95 % intervals where there are several. Backbones stand "

@@ -22,6 +22,7 @@ Series series_of(std::vector<CurvePoint> points, bool joined, bool forgetting, i
   out.name = points[0].label;
   out.style = style;
   out.markers = true;
+  out.line = joined;
   std::sort(points.begin(), points.end(), [](const CurvePoint& a, const CurvePoint& b) {
     return a.family != b.family ? a.family < b.family : a.rate < b.rate;
   });

@@ -51,16 +51,17 @@ Figure figure_cost(const ComparisonTable& table) {
   Chart chart;
   chart.title = cat("Cost against AP, ", table.stream, ", ", table.backbone);
   chart.x_label = "extra memory, log10(1 + MB)";
-  chart.y_label = "AP";
+  chart.y_label = "AP, points";
   std::vector<StyledGroup> shown;
   for (const auto& cost : costs) {
     Series series;
     series.name = cost.of.group->label;
     series.style = cost.of.style;
     series.markers = true;
+    series.line = false;
     series.x = {std::log10(1 + cost.megabytes)};
     series.y = {cost.ap};
-    series.scale = {std::isfinite(cost.step_ms) && slowest > 0 ? std::max(0.8, 3 * std::sqrt(cost.step_ms / slowest))
+    series.scale = {std::isfinite(cost.step_ms) && slowest > 0 ? std::max(0.8, 2.4 * std::sqrt(cost.step_ms / slowest))
                                                                : 1};
     series.tips = {fmt::format("{}: AP {:.1f}, {:.2f} MB more", series.name, cost.ap, cost.megabytes)};
     if (std::isfinite(cost.step_ms)) series.tips[0] += fmt::format(", {:.1f} ms a step", cost.step_ms);

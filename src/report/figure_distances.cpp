@@ -148,7 +148,10 @@ std::string violins(const std::vector<LabelDistances>& labels, int64_t stage) {
     svg.tip(distance_tip(labels[i], "wrong", labels[i].wrong));
     draw_violin(svg, labels[i].wrong, x + 1.5, 1, y, css + " wrong");
     svg.end();
-    svg.text(x, bottom + 14, shortened(labels[i].of.group->label, 14), "tick middle");
+    svg.begin("");
+    svg.tip(labels[i].of.group->label);
+    svg.text(x, bottom + 14, shortened(labels[i].of.group->label, 15), "tick middle");
+    svg.end();
     svg.text(x, bottom + 27, fmt::format("{} | {}", labels[i].right.size(), labels[i].wrong.size()), "tick middle");
     svg.end();
   }

@@ -61,8 +61,8 @@ Figure figure_losses(const ComparisonTable& table) {
         data.add({group->label, term, fmt::format("{:.10g}", series.x[i])}, series.y[i]);
       chart.series.push_back(std::move(series));
     }
-    panels += "<figure " + of_label(style) + "><figcaption>" + escaped(group->label) + "</figcaption>" + draw(chart) +
-              "</figure>\n";
+    panels += "<figure " + of_label(style) + "><figcaption>" + cut_name(group->label, 60) + "</figcaption>" +
+              draw(chart) + "</figure>\n";
   }
   if (panels.empty()) return absent.html();
   return {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -13,17 +14,18 @@
 #include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
+#include "report/page_parts.h"
 #include "report/run_files.h"
 #include "report/svg.h"
 
 namespace asr {
 namespace {
 
-constexpr size_t kExamples = 8;
-constexpr int kMapSide = 32;         // of a map's picture, which the browser enlarges smoothly
-constexpr int kImageSide = 128;      // largest side of the image itself, so that the page stays small
-constexpr double kCell = 96;         // of a drawing's column, in its units
-constexpr double kMapOpacity = 0.6;  // of the map over the image
+constexpr size_t kExamples = 8, kShownCases = 4, kBeside = 4;  // labels up to which two cases fit beside each other
+constexpr int kMapSide = 32;          // of a map's picture, which the browser enlarges smoothly
+constexpr int kImageSide = 128;       // largest side of the image itself, so that the page stays small
+constexpr double kCaseCell = 96;      // of a drawing's column, in its units
+constexpr double kMapOpacity = 0.55;  // of the map over the image
 
 // Catmull-Rom between cell centres, held at the edges: smooth at any size and exact at the centres.
 double sample(const std::vector<double>& grid, int height, int width, double y, double x) {
@@ -148,49 +150,63 @@ std::vector<Example> examples_of(const ComparisonTable& table, LeftOut& absent) 
   return out;
 }
 
+constexpr double kCaseSide = kCaseCell - 10, kCaseNames = 18, kCaseRow = kCaseCell + 12, kCaseColumns = kCaseCell + 18;
+
+double row_top(bool end) {
+  return kCaseNames + (end ? kCaseRow : 0);
+}
+
+// As it was answered; a tick where that is the answer.
+std::string marked_prediction(const Overlay& shown) {
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  return (lower(shown.prediction) == lower(shown.answer) ? "✓ " : "") + shortened(shown.prediction, 14);
+}
+
 // One column: the map as first learnt above the one at the end, each with its prediction.
 void draw_course(Svg& svg, const CaseCourse& course, double x) {
-  const double side = kCell - 10;
   svg.begin(of_label(course.of.style));
   svg.tip(fmt::format("{}: after stage {} \"{}\", after stage {} \"{}\"; {:.0f} % of the attention moved",
                       course.of.group->label, course.first_stage, course.first.prediction, course.last_stage,
                       course.last.prediction, 100 * course.moved()));
-  svg.text(x + side / 2, 12, shortened(course.of.group->label, 15), "tick middle");
+  svg.text(x + kCaseSide / 2, 12, shortened(course.of.group->label, 15), "tick middle");
   const bool one_stage = course.first_stage == course.last_stage;
   for (const bool end : {false, true}) {
     if (!end && one_stage) continue;  // learnt last, or all at once: there is no earlier look
     const Overlay& shown = end ? course.last : course.first;
-    const double y = end ? 18 + kCell + 22 : 18;
-    svg.reuse(x, y);
-    svg.picture({x, y, side, side}, map_uri(shown), kMapOpacity);
-    svg.text(x + side / 2, y + side + 13, shortened(shown.prediction, 15), "tick middle");
+    svg.reuse(x, row_top(end));
+    svg.picture({x, row_top(end), kCaseSide, kCaseSide}, map_uri(shown), kMapOpacity);
+    svg.text(x + kCaseSide / 2, row_top(end) + kCaseSide + 13, marked_prediction(shown), "tick middle");
   }
   svg.end();
 }
 
 std::string case_drawing(const Example& example, size_t number) {
-  const double side = kCell - 10, left = kCell;
-  const auto& any = example.courses[0];
-  Svg svg(left + kCell * static_cast<double>(example.courses.size()), 18 + 2 * kCell + 34,
-          cat("Case ", number, ": ", shortened(any.last.question, 100)),
-          1.2 * (left + kCell * static_cast<double>(example.courses.size())));
-  svg.keep({0, 0, side, side}, image_uri(any.last));
-  svg.text(side / 2, 12, "image", "tick middle");
-  svg.reuse(0, 18);
-  svg.text(side / 2, 18 + side + 13, "↑ just learnt", "tick middle");
-  svg.text(side / 2, 18 + kCell + 22 + side / 2, "after the", "tick middle");
-  svg.text(side / 2, 18 + kCell + 35 + side / 2, "last stage →", "tick middle");
+  const double width = kCaseColumns + kCaseCell * static_cast<double>(example.courses.size());
+  const auto& any = example.courses[0].last;
+  Svg svg(width, kCaseNames + 2 * kCaseRow, cat("Case ", number, ": ", shortened(any.question, 100)), 1.15 * width);
+  svg.keep({0, 0, kCaseSide, kCaseSide}, image_uri(any));
+  svg.text(kCaseSide / 2, 12, "image", "tick middle");
+  svg.reuse(0, kCaseNames);
+  for (const bool end : {false, true}) {
+    const double x = kCaseColumns - 9, y = row_top(end) + kCaseSide / 2;
+    svg.text(x, y, end ? "at the end" : "just learnt", "tick middle",
+             fmt::format("transform=\"rotate(-90 {} {})\"", coordinate(x), coordinate(y)));
+  }
   for (size_t i = 0; i < example.courses.size(); ++i)
-    draw_course(svg, example.courses[i], left + kCell * static_cast<double>(i));
-  return "<div class=\"scroll\" tabindex=\"0\">" + svg.done() + "</div>\n";
+    draw_course(svg, example.courses[i], kCaseColumns + kCaseCell * static_cast<double>(i));
+  return "<div class=\"scroll\" tabindex=\"0\" style=\"--least:" + coordinate(0.9 * width) + "px\">" + svg.done() +
+         "</div>\n";
 }
 
 std::string case_html(const Example& example, size_t number) {
   const auto& any = example.courses[0].last;
-  std::string out = "<div class=\"example\" " + of_topic(any.task) + "><p><b>" + escaped(shortened(any.question, 300)) +
-                    "</b> <small>" + escaped(any.task) + "; answer: <b>" + escaped(shortened(any.answer, 100)) + "</b>";
+  std::string out = "<figure class=\"example\" " + of_topic(any.task) + "><figcaption>" + cut_name(any.question, 300) +
+                    " <small>" + cut_name(any.task, 60) + "; answer: <b>" + cut_name(any.answer, 100) + "</b>";
   if (!any.functional.empty()) out += "; functional words: " + escaped(shortened(join(any.functional, ", "), 100));
-  return out + "</small></p>\n" + case_drawing(example, number) + "</div>\n";
+  return out + "</small></figcaption>\n" + case_drawing(example, number) + "</figure>\n";
 }
 
 }  // namespace
@@ -201,9 +217,11 @@ Figure figure_overlays(const ComparisonTable& table) {
   if (examples.empty()) return absent.html();
   DataCsv data({"case", "label", "task", "question", "answer", "first_stage", "first_prediction", "last_stage",
                 "last_prediction", "attention_moved"});
-  std::string out;
+  std::vector<std::string> cases;
+  size_t most = 0;
+  for (const auto& example : examples) most = std::max(most, example.courses.size());
   for (size_t i = 0; i < examples.size(); ++i) {
-    out += case_html(examples[i], i + 1);
+    cases.push_back(case_html(examples[i], i + 1));
     for (const auto& c : examples[i].courses)
       data.add({std::to_string(i + 1), c.of.group->label, c.last.task, c.last.question, c.last.answer,
                 std::to_string(c.first_stage), c.first.prediction, std::to_string(c.last_stage), c.last.prediction},
@@ -212,8 +230,10 @@ Figure figure_overlays(const ComparisonTable& table) {
   return {
       "<p class=\"note\">Attention from the words to the image, mean over layers and heads; bright is much, dark is "
       "little, each map scaled to its own peak. Above: after the stage that learnt the task; below: after the last "
-      "stage; under each map the prediction. Cases whose answers and attention changed most come first." +
-          of_which_run(table) + "</p>\n" + out + absent.html(),
+      "stage. Under each map the prediction, ticked where it is the answer. Cases whose answers and attention "
+      "changed most come first." +
+          of_which_run(table) + "</p>\n" +
+          folded_panels(cases, kShownCases, "cases", most > kBeside ? "rows" : "wide") + absent.html(),
       data.text()};
 }
 

@@ -119,21 +119,33 @@ void draw_streamlines(Svg& svg, const PotentialField& field, const Plane& plane)
     }
 }
 
-// Names of transitions where there is room; the others say theirs when pointed at.
+// Names of transitions where there is room, on one side of the marker or another; the rest say theirs when pointed at.
+// Markers in one place have one name.
 void draw_labels(Svg& svg, const std::vector<Observation>& seen, const Plane& plane) {
-  Points taken;
+  constexpr double kWide = 16, kHigh = 11;
+  const std::pair<double, double> sides[] = {{14, -9}, {-14, -9}, {14, 11}, {-14, 11}, {0, -15}, {0, 17}};
+  Points taken;  // middles of markers, then of names
   for (const auto& o : seen) taken.emplace_back(plane.x(o.step.divergence), plane.y(o.step.fine_loss));
   const size_t markers = taken.size();
   for (size_t i = 0; i < markers; ++i) {
-    const double x = taken[i].first + 8, y = taken[i].second - 6;
-    const auto near = [&](const std::pair<double, double>& other) {
-      return &other != &taken[i] && std::abs(other.first - x - 6) < 16 && std::abs(other.second - y + 3) < 11;
+    const auto here = taken[i];
+    const auto same_place = [&](const std::pair<double, double>& other) {
+      return std::hypot(other.first - here.first, other.second - here.second) < 3;
     };
-    if (x > plane.x.to - 16 || y < plane.y.to + 8 || std::any_of(taken.begin(), taken.end(), near)) continue;
-    svg.begin(of_label(seen[i].of.style));
-    svg.text(x, y, fmt::format("T{}", seen[i].step.from), "over");
-    svg.end();
-    taken.emplace_back(x + 6, y - 3);
+    if (std::any_of(taken.begin(), taken.begin() + static_cast<ptrdiff_t>(i), same_place)) continue;
+    for (const auto& [dx, dy] : sides) {
+      const double x = here.first + dx, y = here.second + dy;
+      const auto near = [&](const std::pair<double, double>& other) {
+        return std::abs(other.first - x) < kWide && std::abs(other.second - y) < kHigh && !same_place(other);
+      };
+      const bool inside = x > plane.x.from + 8 && x < plane.x.to - 8 && y > plane.y.to + 6 && y < plane.y.from - 6;
+      if (!inside || std::any_of(taken.begin(), taken.end(), near)) continue;
+      svg.begin(of_label(seen[i].of.style));
+      svg.text(x, y + 3.5, fmt::format("T{}", seen[i].step.from), "over middle");
+      svg.end();
+      taken.emplace_back(x, y);
+      break;
+    }
   }
 }
 

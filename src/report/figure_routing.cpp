@@ -102,7 +102,7 @@ HeatMap sample_map(const std::vector<RoutedSample>& samples, const Run& run, con
   out.after = "for";
   out.left = 250;
   for (const auto& sample : samples) {
-    HeatRow row{cat(run.tasks[sample.task], ": ", sample.question, " ", sample.prediction, " (", sample.answer, ")"),
+    HeatRow row{cat(run.tasks[sample.task], ": ", sample.prediction, " (", sample.answer, ") ", sample.question),
                 std::vector<double>(table.slots.size(), kUnknown), -1};
     for (const auto& [slot, probability] : sample.slots) {
       const auto place = std::find(table.slots.begin(), table.slots.end(), slot);
@@ -122,8 +122,8 @@ void add_cells(DataCsv& data, const std::string& label, const char* kind, const 
 }
 
 std::string routing_figure(const HeatMap& map, int style, const std::string& caption) {
-  return "<figure " + of_label(style) + "><figcaption>" + escaped(shortened(caption, 80)) + "</figcaption>" +
-         draw(map) + "</figure>\n";
+  return "<figure " + of_label(style) + "><figcaption>" + cut_name(caption, 80) + "</figcaption>" + draw(map) +
+         "</figure>\n";
 }
 
 }  // namespace
@@ -151,7 +151,8 @@ Figure figure_routing(const ComparisonTable& table) {
   return {"<div class=\"grid wide\">\n" + out +
               "</div>\n<p class=\"note\">Left: a row a task, in the order trained; the adapter that its own stage "
               "made is outlined. A shared adapter is named after the stage that made it. Right, where the run wrote "
-              "it: samples with their prediction and, in brackets, the answer; cells are the probability that a "
+              "it: samples with their prediction, in brackets the answer, and the question; cells are the probability "
+              "that a "
               "sample came from an adapter's stages, in percent, and the one that answered is outlined. Of every "
               "task the least certain samples are shown, after the last stage." +
               of_which_run(table) + "</p>\n",

@@ -53,8 +53,8 @@ std::string forgetting_table(const ComparisonTable& table, const std::vector<std
           cumulative.push_back(forgetting.cumulative);
         }
       if (best.empty()) continue;
-      rows += "<tr " + of_label(style) + " " + of_topic(skill) + "><th scope=\"row\">" + escaped(group->label) +
-              "</th><td>" + escaped(skill) + "</td>";
+      rows += "<tr " + of_label(style) + " " + of_topic(skill) + "><th scope=\"row\">" + cut_name(group->label, 60) +
+              "</th><td>" + cut_name(skill, 60) + "</td>";
       for (const auto* values : {&best, &step, &cumulative})
         rows += fmt::format("<td>{:.2f}</td>", spread_of(*values).mean);
       rows += "</tr>\n";
@@ -89,7 +89,9 @@ Figure figure_skill_accuracy(const ComparisonTable& table) {
     Chart chart;
     chart.title = "Accuracy of skill " + skill + " after every stage";
     chart.width = 210;
-    chart.height = 120;
+    chart.height = 140;
+    chart.x_label = "stage";
+    chart.y_label = "accuracy, %";
     chart.largest = 300;
     chart.low = 0;
     chart.high = 100;
@@ -99,8 +101,8 @@ Figure figure_skill_accuracy(const ComparisonTable& table) {
       const auto& y = chart.series.back().y;
       for (size_t a = 0; a < y.size(); ++a) data.add({group->label, skill, std::to_string(a + 1)}, y[a]);
     }
-    out +=
-        "<figure " + of_topic(skill) + "><figcaption>" + escaped(skill) + "</figcaption>" + draw(chart) + "</figure>\n";
+    out += "<figure " + of_topic(skill) + "><figcaption>" + cut_name(skill, 60) + "</figcaption>" + draw(chart) +
+           "</figure>\n";
   }
   out +=
       "</div>\n<p class=\"note\">Accuracy (0 to 100) on all seen validation samples of the skill, after every stage; "

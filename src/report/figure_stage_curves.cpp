@@ -35,9 +35,9 @@ struct Dynamic {
 };
 
 const Dynamic kDynamics[] = {
-    {"plasticity", "Plasticity: the task just learnt, m[a,a]", "score", plasticity_of},
-    {"stability", "Stability: mean over the tasks seen, L_a", "score", stability_of},
-    {"running mean", "Mean of L up to this stage, A_a", "score", running_mean_of},
+    {"plasticity", "Plasticity: the task just learnt, m[a,a]", "score, points", plasticity_of},
+    {"stability", "Stability: mean over the tasks seen, L_a", "score, points", stability_of},
+    {"running mean", "Mean of L up to this stage, A_a", "score, points", running_mean_of},
 };
 
 Series dynamic_series(const StyledGroup& of, const Dynamic& dynamic) {

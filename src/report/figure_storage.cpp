@@ -29,7 +29,7 @@ std::string row_of(const Group& group, int style) {
   };
   const auto count = [](double n) { return fmt::format("{:.0f}", n); };
   const auto duration = [](double s) { return human_duration(s); };
-  return "<tr " + of_label(style) + "><th scope=\"row\">" + escaped(group.label) + "</th>" +
+  return "<tr " + of_label(style) + "><th scope=\"row\">" + cut_name(group.label, 60) + "</th>" +
          cell(group.replay_free ? "no" : "yes: not replay-free") +
          value(&RunCost::stored_bytes, [](double bytes) { return human_bytes(bytes); }) +
          value(&RunCost::adapter_parameters, count) +

@@ -129,7 +129,7 @@ std::string side_panels(const std::vector<LabelTheorem>& labels) {
       }
       chart.series.push_back(std::move(series));
     }
-    out += "<figure " + of_label(label.of.style) + "><figcaption>" + escaped(shortened(label.of.group->label, 60)) +
+    out += "<figure " + of_label(label.of.style) + "><figcaption>" + cut_name(label.of.group->label, 60) +
            "</figcaption>" + draw(chart) + "</figure>\n";
   }
   return out + "</div>\n";

@@ -116,7 +116,7 @@ Figure figure_variants(const ComparisonTable& table) {
   DataCsv data({"method", "label", "group", "metric", "pairs", "difference", "low", "high"});
   std::string out;
   for (const auto& [method, family] : families) {
-    out += "<h4>" + escaped(shortened(method, 60)) + "</h4>\n<div class=\"grid wide\">\n";
+    out += "<h4>" + cut_name(method, 60) + "</h4>\n<div class=\"grid wide\">\n";
     for (size_t kind = 0; kind < std::size(kKindNames); ++kind)
       for (const char* metric : {"AP", "AF"})
         out += variant_panel(family, {method, static_cast<VariantKind>(kind), metric}, data);

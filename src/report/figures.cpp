@@ -25,7 +25,7 @@ Figure not_drawn(const Error& error, std::vector<std::string>& unread) {
 void LeftOut::add(const std::string& label, const std::string& reason) {
   auto place = std::find_if(labels_.begin(), labels_.end(), [&](const auto& entry) { return entry.first == reason; });
   if (place == labels_.end()) place = labels_.insert(labels_.end(), {reason, {}});
-  place->second.push_back(label);
+  place->second.push_back(shortened(label, 60));
 }
 
 std::string LeftOut::html() const {

@@ -49,6 +49,11 @@ std::string shortened(const std::string& text, size_t limit) {
   return text;
 }
 
+std::string cut_name(const std::string& name, size_t limit) {
+  const auto cut = shortened(name, limit);
+  return cut == name ? escaped(name) : "<span title=\"" + escaped(name) + "\">" + escaped(cut) + "</span>";
+}
+
 std::string missing(const std::string& sentence) {
   return "<p class=\"missing\">" + escaped(sentence) + "</p>\n";
 }

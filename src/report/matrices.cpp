@@ -95,7 +95,7 @@ HeatMap novel_map(const OrderedRuns& of, double highest) {
 }
 
 std::string heat_figure(const HeatMap& map, const OrderedRuns& of, const std::string& caption) {
-  return "<figure " + of_label(of.style) + "><figcaption>" + escaped(caption) + "</figcaption>" + draw(map) +
+  return "<figure " + of_label(of.style) + "><figcaption>" + cut_name(caption, 80) + "</figcaption>" + draw(map) +
          "</figure>\n";
 }
 

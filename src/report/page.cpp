@@ -1,6 +1,7 @@
 #include "report/page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/error.h"
@@ -83,7 +84,7 @@ std::string differences_html(const Comparison& comparison, const ComparisonTable
 // `suffix` tells the sections of several tables apart, so that each can be linked to.
 std::string table_html(const Comparison& comparison, const ComparisonTable& table, const std::string& suffix,
                        std::vector<std::string>& unread) {
-  std::string out = "<h2>" + escaped(table_title(table)) + "</h2>\n<p class=\"answer\">" +
+  std::string out = "<h2>" + cut_name(table_title(table), 120) + "</h2>\n<p class=\"answer\">" +
                     escaped(answer_sentence(table)) + "</p>\n" + main_table(comparison, table);
   if (!table.means) out += answer_matrices(table);
   auto notes = footnotes(comparison, table);
@@ -134,35 +135,56 @@ std::string remarks_html(const Comparison& comparison) {
              " on these runs</summary>\n", html_list(remarks, "notes"), "</details>\n");
 }
 
+// Whether a column is to be read from its left: some cell begins with a letter.
+bool holds_words(const Grid& grid, size_t column) {
+  for (const auto& row : grid.rows)
+    if (column < row.size() && !row[column].value.empty() &&
+        std::isalpha(static_cast<unsigned char>(row[column].value[0])))
+      return true;
+  return false;
+}
+
+std::string cell_html(const Cell& cell) {
+  const std::string value = cell.whole.empty()
+                                ? cut_name(cell.value, 60)
+                                : "<span title=\"" + escaped(cell.whole) + "\">" + escaped(cell.value) + "</span>";
+  return value + (cell.detail.empty() ? "" : "<br><small>" + escaped(cell.detail) + "</small>");
+}
+
 }  // namespace
 
 std::string html_grid(const Grid& grid, const std::vector<int>& styles) {
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\"><table><caption>" + escaped(grid.caption) + "</caption><thead><tr>";
-  for (const auto& name : grid.header) out += "<th scope=\"col\">" + escaped(name) + "</th>";
+  for (size_t i = 0; i < grid.header.size(); ++i)
+    out += (holds_words(grid, i) ? "<th scope=\"col\" class=\"words\">" : "<th scope=\"col\">") +
+           escaped(grid.header[i]) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (size_t r = 0; r < grid.rows.size(); ++r) {
     const auto& row = grid.rows[r];
     out += r < styles.size() && styles[r] >= 0 ? "<tr " + of_label(styles[r]) + ">" : std::string("<tr>");
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string detail = row[i].detail.empty() ? "" : "<br><small>" + escaped(row[i].detail) + "</small>";
-      const std::string value = escaped(row[i].value) + detail;
-      out += i == 0 ? "<th scope=\"row\">" + value + "</th>" : "<td>" + value + "</td>";
+      const auto value = cell_html(row[i]);
+      if (i == 0)
+        out += "<th scope=\"row\">" + value + "</th>";
+      else
+        out += (holds_words(grid, i) ? "<td class=\"words\">" : "<td>") + value + "</td>";
     }
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
 }
 
-std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what) {
-  const auto grid = [&](size_t from, size_t to) {
-    std::string out = "<div class=\"grid small\">\n";
+std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what,
+                          const std::string& grid) {
+  const auto part = [&](size_t from, size_t to) {
+    std::string out = "<div class=\"grid " + grid + "\">\n";
     for (size_t i = from; i < to; ++i) out += panels[i];
     return out + "</div>\n";
   };
-  if (panels.size() <= shown) return grid(0, panels.size());
-  return grid(0, shown) + cat("<details><summary>", panels.size() - shown, " more ", what, "</summary>\n",
-                              grid(shown, panels.size()), "</details>\n");
+  if (panels.size() <= shown) return part(0, panels.size());
+  return part(0, shown) + cat("<details><summary>", panels.size() - shown, " more ", what, "</summary>\n",
+                              part(shown, panels.size()), "</details>\n");
 }
 
 std::string report_page(const RunSet& set, const Comparison& comparison, const std::string& version) {
@@ -176,7 +198,7 @@ ReportPage make_report_page(const RunSet& set, const Comparison& comparison, con
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
       escaped(title_of(comparison)) + "</title>\n<style>" + page_style() + "</style></head><body><main>\n<h1>" +
-      escaped(shortened(title_of(comparison), 200)) + "</h1>\n" + label_buttons(comparison) + remarks_html(comparison);
+      cut_name(title_of(comparison), 120) + "</h1>\n" + label_buttons(comparison) + remarks_html(comparison);
   for (size_t i = 0; i < comparison.tables.size(); ++i)
     out += table_html(comparison, comparison.tables[i], i == 0 ? "" : cat("-", i + 1), unread);
   const auto backbones = drawn_or_named([&] { return figure_backbones(comparison); }, unread);

@@ -15,7 +15,8 @@ std::string page_script();  // what makes the page answer to pointing, clicking 
 std::string settings_html(const RunSet& set, std::vector<std::string>& unread);
 
 // Panels of a grid; those beyond the first `shown` behind a click, counted as "7 more skills".
-std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what);
+std::string folded_panels(const std::vector<std::string>& panels, size_t shown, const std::string& what,
+                          const std::string& grid = "small");
 
 // A table that can be sorted; `styles` has the label of each row, -1 where it has none, and may be empty.
 std::string html_grid(const Grid& grid, const std::vector<int>& styles);

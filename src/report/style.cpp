@@ -54,7 +54,7 @@ section { scroll-margin-top: 3rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9375rem; margin: .3rem 0 .8rem; }
 caption { text-align: left; color: var(--soft); padding: .2rem 0; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
-th:first-child { text-align: left; font-weight: 600; }
+th:first-child, .words { text-align: left; } th:first-child { font-weight: 600; }
 thead th { border-bottom: 1px solid var(--ink); } tbody tr { border-bottom: 1px solid var(--rule); }
 .grid { display: grid; gap: 1rem 1.2rem; }
 .wide { grid-template-columns: repeat(auto-fill, minmax(min(100%, 29rem), 1fr)); }
@@ -84,22 +84,19 @@ svg .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
 .stream { fill: none; stroke: #555; stroke-width: .9; opacity: .75; } .bar { stroke: none; opacity: .85; }
 .violin { stroke-width: 1; fill-opacity: .45; } .wrong { fill-opacity: .12; stroke-dasharray: 3 2; } .whisker { stroke: var(--ink); stroke-width: 1.1; }
 .outline { fill: none; } svg .over { fill: #333; font-size: 10px; }
-.mark { stroke: var(--ground); stroke-width: .6; }
+.mark { stroke: var(--ground); stroke-width: .6; fill-opacity: .88; }
 )css";
 
 constexpr const char* kRest =
-    R"css(.example { border-top: 1px solid var(--rule); padding: .6rem 0; } .example p { margin: 0 0 .4rem; overflow-wrap: anywhere; }
-.row { display: flex; flex-wrap: wrap; gap: .8rem; } .row figure { width: 7.5rem; }
-.row img { display: block; width: 100%; height: auto; } .row figcaption { font-weight: 400; line-height: 1.3; padding-top: .2rem; }
+    R"css(.example { border-top: 1px solid var(--rule); padding: .6rem 0; }
 pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; } code { font-size: .875rem; }
 summary { cursor: pointer; font-weight: 600; margin: .6rem 0 .3rem; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
-@media (max-width: 32rem) { .row figure { width: calc(50% - .4rem); } .small { grid-template-columns: 1fr 1fr; }
+@media (max-width: 32rem) { .small { grid-template-columns: 1fr 1fr; }
   th, td { padding-right: .55rem; } }
 @media print { .labels, .tip, h3 .data { display: none; } :root { --ground: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #f3f3f3; --s0: #0072b2;
   --s5: #000; --s6: #56b4e9; } body { font-size: 10pt; } main { max-width: none; padding: 0; }
   .scroll { overflow: visible; } figure, tr, .example { break-inside: avoid; } h2, h3, h4, summary, .legend { break-after: avoid; }
-  .row figure { width: 5rem; }
   .wide { grid-template-columns: 1fr 1fr; } .small { grid-template-columns: repeat(4, 1fr); } }
 )css";
 

@@ -13,6 +13,11 @@
 namespace asr {
 namespace {
 
+// Of a label that is not shown as it is.
+std::string whole_name(const std::string& label) {
+  return printable(label) == label ? "" : printable(label, 1000);
+}
+
 // A difference of -0.001 is written 0.00, not -0.00.
 double without_negative_zero(double value, double half_digit) {
   return std::abs(value) < half_digit ? 0 : value;
@@ -100,7 +105,7 @@ Grid score_grid(const Comparison& comparison, const ComparisonTable& table) {
   Grid grid{table_title(table), {"label", "n"}, {}};
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
   for (const auto& group : table.groups) {
-    std::vector<Cell> row = {{printable(group.label) + (group.replay_free ? "" : " †"), ""},
+    std::vector<Cell> row = {{printable(group.label) + (group.replay_free ? "" : " †"), "", whole_name(group.label)},
                              {group.zero_shot ? "" : std::to_string(group.runs.size()), ""}};
     for (const auto& spread : group.scores) row.push_back(score_cell(spread, 2));
     grid.rows.push_back(std::move(row));
@@ -113,7 +118,8 @@ Grid difference_grid(const Comparison& comparison, const ComparisonTable& table)
   grid.header.insert(grid.header.end(), comparison.metrics.begin(), comparison.metrics.end());
   if (comparison.by_protocol) grid.header.push_back("AP, in words");
   for (const auto& difference : table.differences) {
-    std::vector<Cell> row = {{printable(difference.label), ""}, {std::to_string(difference.pairs), ""}};
+    std::vector<Cell> row = {{printable(difference.label), "", whole_name(difference.label)},
+                             {std::to_string(difference.pairs), ""}};
     for (size_t m = 0; m < comparison.metrics.size(); ++m)
       row.push_back(difference_cell(difference.mean[m], difference.intervals[m],
                                     !comparison.by_protocol && difference.intervals[m].excludes_zero()));

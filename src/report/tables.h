@@ -11,8 +11,9 @@
 namespace asr {
 
 struct Cell {
-  std::string value;   // "52.31±1.20", "+3.10*"
-  std::string detail;  // its interval, "51.0..53.1"; may be empty
+  std::string value;       // "52.31±1.20", "+3.10*"
+  std::string detail;      // its interval, "51.0..53.1"; may be empty
+  std::string whole = {};  // of a name that is cut in `value`, for the page
 };
 
 struct Grid {

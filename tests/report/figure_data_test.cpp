@@ -230,10 +230,10 @@ TEST_F(FigureData, RoutingInPercentAndWhy) {
             "chooser,samples of a task,color,stage-2,100\n"
             "chooser,samples of a task,read,stage-1,20\nchooser,samples of a task,read,stage-2,70\n"
             "chooser,samples of a task,read,base,10\n"
-            "chooser,probability for a sample,count: How many? 3 (2),stage-1,25\n"
-            "chooser,probability for a sample,count: How many? 3 (2),stage-2,75\n"
-            "chooser,probability for a sample,count: How many? 3 (2),stage-1,75\n"
-            "chooser,probability for a sample,count: How many? 3 (2),stage-2,25\n");
+            "chooser,probability for a sample,count: 3 (2) How many?,stage-1,25\n"
+            "chooser,probability for a sample,count: 3 (2) How many?,stage-2,75\n"
+            "chooser,probability for a sample,count: 3 (2) How many?,stage-1,75\n"
+            "chooser,probability for a sample,count: 3 (2) How many?,stage-2,25\n");
 }
 
 }  // namespace

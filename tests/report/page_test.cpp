@@ -157,7 +157,7 @@ TEST_F(Page, QuestionsAreText) {
   EXPECT_EQ(html.find("<b>red"), std::string::npos);
   // Two examples, each with its image once, and a map as first learnt and at the end.
   EXPECT_EQ(count_of(html, "<defs>"), 2u);
-  EXPECT_EQ(count_of(html, "opacity=\"0.6\" href=\"data:image/png;base64,iVBOR"), 4u);
+  EXPECT_EQ(count_of(html, "opacity=\"0.55\" href=\"data:image/png;base64,iVBOR"), 4u);
 }
 
 TEST_F(Page, UnseenCellsAreBlank) {
@@ -225,6 +225,40 @@ TEST_F(Page, MalformedFilesAreNamedAndTheRestIsShown) {
   EXPECT_CONTAINS(html, "stages/03/analysis.safetensors");
   EXPECT_CONTAINS(html, "Score matrix of asr");
   EXPECT_EQ(first_imbalance(html), "");
+}
+
+// Without tags, and without the titles of drawings, which show when pointed at.
+std::string shown_text(const std::string& html) {
+  std::string out;
+  for (size_t at = 0; at < html.size();) {
+    if (html[at] != '<') {
+      out += html[at++];
+      continue;
+    }
+    const bool title = html.compare(at, 7, "<title>") == 0;
+    at = title ? html.find("</title>", at) + 8 : html.find('>', at) + 1;
+  }
+  return out;
+}
+
+// A label, a task and a stream of 200 letters with tags and control characters: escaped, cut, whole on pointing.
+TEST_F(Page, LongAndStrangeNames) {
+  const std::string bad = "<img src=x onerror=alert(1)>\x01\x1b[31m" + std::string(180, 'w');
+  auto run = logged_run("asr");
+  run.label = "label" + bad;
+  run.tasks[1] = "task<img src=x onerror=alert(1)>" + std::string(80, 'w');  // longer ones are refused
+  run.stream = "stream" + bad;
+  write_run(folder.path(), run);
+  const auto html = page();
+  EXPECT_EQ(first_imbalance(html), "");
+  EXPECT_EQ(without_data(html).find("<img"), std::string::npos);
+  for (const char c : {'\x01', '\x1b'}) EXPECT_EQ(html.find(c), std::string::npos);
+  EXPECT_CONTAINS(html, "title=\"label&lt;img src=x onerror=alert(1)&gt;");
+  // Paths of files, above and below this, are whole.
+  const size_t begin = html.find("<p class=\"answer\">"), end = html.find("<details id=\"reproduce\"");
+  const auto shown = shown_text(html.substr(begin, end - begin));
+  const size_t place = shown.find(std::string(120, 'w'));
+  EXPECT_EQ(place, std::string::npos) << shown.substr(place < 300 ? 0 : place - 300, 500);
 }
 
 }  // namespace
