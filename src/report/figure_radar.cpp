@@ -80,11 +80,11 @@ double difference_on(const std::vector<LabelSummary>& labels, const std::string&
 
 std::pair<double, double> spoke(size_t i, double part) {
   const double angle = M_PI / 3 * static_cast<double>(i) - M_PI / 2;
-  return {110 + 62 * part * std::cos(angle), 94 + 62 * part * std::sin(angle)};
+  return {118 + 62 * part * std::cos(angle), 94 + 62 * part * std::sin(angle)};
 }
 
 std::string radar(const std::vector<LabelSummary>& labels, const std::string& skill, const std::vector<double>& ends) {
-  Svg svg(220, 188, "Six numbers of skill " + skill, 300);
+  Svg svg(236, 188, "Six numbers of skill " + skill, 300);
   for (const double part : {0.5, 1.0}) {
     Points ring;
     for (size_t i = 0; i <= 6; ++i) ring.push_back(spoke(i % 6, part));
@@ -93,8 +93,8 @@ std::string radar(const std::vector<LabelSummary>& labels, const std::string& sk
   for (size_t i = 0; i < 6; ++i) {
     const auto [x, y] = spoke(i, 1);
     const auto [tx, ty] = spoke(i, 1.16);
-    svg.line(110, 94, x, y, "mesh");
-    const char* anchor = std::abs(tx - 110) < 5 ? "tick middle" : tx < 110 ? "tick end" : "tick";
+    svg.line(118, 94, x, y, "mesh");
+    const char* anchor = std::abs(tx - 118) < 5 ? "tick middle" : tx < 118 ? "tick end" : "tick";
     const double middle = ty + (i == 0 ? -3 : i == 3 ? 7 : 1);
     svg.text(tx, middle, kSixNames[i], anchor);
     svg.text(tx, middle + 10, fmt::format("{:.2g}", ends[i]), anchor);

@@ -30,6 +30,8 @@ window.addEventListener('load', () => {
   seen.sections = all('section').map(part => part.id);
   seen.empty = all('section').filter(part => !part.querySelector('svg, table, .missing, .note, img')).map(part => part.id);
 
+  seen.missing = all('section').filter(part => !part.querySelector('svg, table')).map(part => part.id);
+
   const tip = document.querySelector('[data-tip]');
   tip.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: 50, clientY: 50 }));
   seen.tip = document.querySelector('.tip').hidden ? '' : document.querySelector('.tip').textContent;
@@ -55,15 +57,24 @@ window.addEventListener('load', () => {
   const column = Array.from(head.closest('table').tBodies[0].rows).map(row => parseFloat(row.cells[head.cellIndex].innerText));
   seen.sorted = column;
 
-  // Numbers along the x axis of a drawing must not touch.
-  seen.touching = 0;
+  // With everything open, no two texts of a drawing touch and none leaves it. Tilted ones have boxes larger than they.
+  for (const part of all('details')) part.open = true;
+  seen.touching = [];
+  seen.cut = [];
   for (const svg of all('svg')) {
-    const boxes = Array.from(svg.querySelectorAll('.tick.middle')).map(text => text.getBoundingClientRect());
-    boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
-      if (Math.abs(a.top - b.top) * 2 > a.height || a.width === 0 || b.width === 0) return;
-      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5) seen.touching += 1;
-    }));
+    const frame = svg.getBoundingClientRect();
+    const texts = Array.from(svg.querySelectorAll('text:not([transform])'))
+        .map(text => ({ says: text.textContent, box: text.getBoundingClientRect() })).filter(text => text.box.width > 0);
+    texts.forEach((a, i) => {
+      if (a.box.left < frame.left - 2 || a.box.right > frame.right + 2 || a.box.bottom > frame.bottom + 3) seen.cut.push(a.says);
+      for (const b of texts.slice(i + 1)) {
+        const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+        const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+        if (wide > 1 && high > 3) seen.touching.push(a.says + ' | ' + b.says);
+      }
+    });
   }
+  seen.wide_open = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.documentElement.setAttribute('data-seen', encodeURIComponent(JSON.stringify(seen)));
 });
 )js";
@@ -102,6 +113,7 @@ class Browser : public testing::TestWithParam<BrowserWindow> {
         run.label = label;
         run.method = std::string(label).substr(0, 7) == "vanilla" ? "vanilla" : "asr";
         run.seed = seed;
+        run.samples = true;
         if (run.method == "vanilla") run.rows = {{80}, {40, 60}, {20, 36, 70}};
         write_run(folder.path(), run);
       }
@@ -109,10 +121,31 @@ class Browser : public testing::TestWithParam<BrowserWindow> {
     joint.label = joint.method = "joint";
     joint.rows = {{80, 80, 80}};
     write_run(folder.path(), joint);
+    write_chooser();
     const auto set = load_runs({folder.path()});
     auto page = report_page(set, compare_runs(set, {}), "test");
     page.insert(page.find("<title>"), std::string("<script>") + kLook + "</script>");
     write_text(folder / "page.html", page);
+  }
+
+  // A run that chose a slot for each sample, and says why.
+  void write_chooser() {
+    FabricatedRun run;
+    run.label = run.method = "chooser";
+    run.samples = true;
+    const auto path = write_run(folder.path(), run);
+    write_text(path + "/routing.csv",
+               "task,stage-1,stage-2,stage-3,base\ncount,19,1,0,0\ncolor,0,20,0,0\nread,2,0,17,1\n");
+    write_text(path + "/stages/03/kept.json",
+               R"({"stage":3,"items":[{"kind":"statistics","name":"mean","bytes":96,"shape":[3,8],"sha256":""}]})");
+    const nlohmann::json line = {{"question_id", 1},
+                                 {"question", "How many red circles are to the left of the largest blue square?"},
+                                 {"answer", "2"},
+                                 {"text", "3"},
+                                 {"score", 0},
+                                 {"slot", "stage-1"},
+                                 {"slots", {{"stage-1", 0.61}, {"stage-2", 0.39}, {"stage-3", 0}}}};
+    write_text(path + "/predictions/stage-03-task-01.jsonl", line.dump() + "\n");
   }
 
   // What the page saw; `console` receives the browser's own words.
@@ -146,7 +179,10 @@ TEST_P(Browser, ShowsEveryFigureAndAnswers) {
   const auto sections = seen["sections"].get<std::vector<std::string>>();
   for (const auto& figure : all_figures())
     EXPECT_EQ(std::count(sections.begin(), sections.end(), figure.name), 1) << figure.name;
+  EXPECT_EQ(std::count(sections.begin(), sections.end(), kBackbonesName), 1);
   EXPECT_TRUE(seen["empty"].empty()) << seen["empty"];
+  // All others have their data: these need a second order and a second backbone.
+  EXPECT_EQ(seen["missing"], nlohmann::json({"orders", "backbones"}));
   EXPECT_NE(seen["tip"], "");
   EXPECT_GT(seen["own"].get<int>(), 10);
   EXPECT_EQ(seen["hidden"], seen["own"]);
@@ -157,7 +193,9 @@ TEST_P(Browser, ShowsEveryFigureAndAnswers) {
   EXPECT_EQ(seen["after_escape"], 0);
   const auto column = seen["sorted"].get<std::vector<double>>();
   EXPECT_TRUE(std::is_sorted(column.rbegin(), column.rend())) << seen["sorted"];
-  EXPECT_EQ(seen["touching"], 0);
+  EXPECT_TRUE(seen["touching"].empty()) << seen["touching"];
+  EXPECT_TRUE(seen["cut"].empty()) << seen["cut"];
+  EXPECT_LE(seen["wide_open"].get<int>(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Windows, Browser,

@@ -28,6 +28,7 @@ struct FabricatedRun {
   int questions = 20;                      // a task
   int image_size = 16;
   bool log = true, predictions = true, analysis = true;
+  bool samples = false;  // single samples in the analyses, and whole descriptors
   // Examples for the overlays; pixels [image_size][image_size][3].
   struct Example {
     std::string question, answer, prediction, task;
@@ -227,6 +228,27 @@ inline void write_overlays(TensorList& tensors, std::map<std::string, std::strin
   metadata["overlay"] = words.dump();
 }
 
+// Eight samples of every skill seen; those of the first are nearer to their prototype when they are right.
+inline void write_samples(TensorList& tensors, const FabricatedRun& run, size_t stage, int64_t columns) {
+  std::vector<int64_t> skill;
+  std::vector<float> correct, distance, descriptor;
+  for (size_t s = 0; s < run.rows[stage - 1].size(); ++s)
+    for (int i = 0; i < 8; ++i) {
+      Random random{run.label.size(), s, static_cast<uint64_t>(i), stage};
+      skill.push_back(static_cast<int64_t>(s));
+      correct.push_back(i < std::lround(run.rows[stage - 1][s] / 100 * 8) ? 1.0f : 0.0f);
+      distance.push_back(static_cast<float>(0.5 + random.uniform() + (correct.back() > 0 ? 0 : 0.5)));
+      for (int64_t d = 0; d < columns; ++d)
+        descriptor.push_back(static_cast<float>(0.1 * static_cast<double>(s + stage) + random.uniform()));
+    }
+  const auto m = static_cast<int64_t>(skill.size());
+  tensors.add("sample.skill", Dtype::I64, {m}, skill);
+  tensors.add("sample.task", Dtype::I64, {m}, skill);
+  tensors.add("sample.correct", Dtype::F32, {m}, correct);
+  tensors.add("sample.distance", Dtype::F32, {m}, distance);
+  tensors.add("sample.descriptor", Dtype::F32, {m, columns}, descriptor);
+}
+
 inline void write_analysis(const std::string& folder, const FabricatedRun& run) {
   for (size_t a = 1; a <= run.rows.size(); ++a) {
     const std::string place = folder + "/stages/" + two_digits(run.joint() ? run.tasks.size() : a);
@@ -245,8 +267,11 @@ inline void write_analysis(const std::string& folder, const FabricatedRun& run) 
     tensors.add("task", Dtype::I64, shape, skill);
     tensors.add("count", Dtype::I64, shape, count);
     tensors.add("accuracy", Dtype::F32, shape, accuracy);
-    tensors.add("mean", Dtype::F32, table, std::vector<float>(8 * k, 0.5f));
-    tensors.add("variance", Dtype::F32, table, std::vector<float>(8 * k, 0.1f));
+    const int64_t columns = run.samples ? 24 : 8;  // radial, angular and anisotropy, or too few of them
+    const std::vector<int64_t> whole = {static_cast<int64_t>(k), columns};
+    tensors.add("mean", Dtype::F32, whole, std::vector<float>(static_cast<size_t>(columns) * k, 0.5f));
+    tensors.add("variance", Dtype::F32, whole, std::vector<float>(static_cast<size_t>(columns) * k, 0.1f));
+    if (run.samples) write_samples(tensors, run, a, columns);
     tensors.add("radial", Dtype::F32, table, fabricated_spectra(k, a, drift, 1));
     tensors.add("angular", Dtype::F32, table, fabricated_spectra(k, a, drift, 2));
     const auto names = nlohmann::json(run.tasks).dump();
