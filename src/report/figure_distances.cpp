@@ -168,10 +168,12 @@ Figure figure_distances(const ComparisonTable& table) {
   LeftOut absent;
   const auto groups = styled_groups(table);
   const auto pair = spectrum_pair(groups);
-  for (const auto& of : pair_first(groups, pair))
-    if (!add_distances(of, stages))
+  for (const auto& of : pair_first(groups, pair)) {
+    bool any = false;
+    if (absent.reads(of.group->label, [&] { any = add_distances(of, stages); }) && !any)
       absent.add(of.group->label, "its analyses have no distances to prototypes (analysis.memory: yes measures them).");
-  if (stages.empty()) return absent.html();
+  }
+  if (stages.empty()) return {absent.html(), "", absent.unread()};
   DataCsv data({"label", "stage", "answer", "samples", "lower_quartile", "median", "upper_quartile"});
   std::string out;
   for (const auto& [stage, labels] : stages) {
@@ -192,7 +194,7 @@ Figure figure_distances(const ComparisonTable& table) {
       "beyond is counted, not drawn. A click on a stage opens it.";
   note += pair.full ? " First the full method and its ablation without spectrum."
                     : " With a run of configs/ablation/no-spectrum.yaml, that ablation stands beside the full method.";
-  return {out + note + of_which_run(table) + "</p>\n" + absent.html(), data.text()};
+  return {out + note + of_which_run(table) + "</p>\n" + absent.html(), data.text(), absent.unread()};
 }
 
 }  // namespace asr

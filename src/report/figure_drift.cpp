@@ -101,13 +101,14 @@ Figure figure_drift(const ComparisonTable& table) {
   std::vector<LabelSteps> labels;
   LeftOut absent;
   for (const auto& of : continual_groups(table)) {
-    auto steps = skill_steps(first_run(*of.group));
+    SkillSteps steps;
+    if (!absent.reads(of.group->label, [&] { steps = skill_steps(first_run(*of.group)); })) continue;
     if (steps.steps.empty())
       absent.add(of.group->label, steps.problem);
     else
       labels.push_back({of, std::move(steps.steps)});
   }
-  if (labels.empty()) return absent.html();
+  if (labels.empty()) return {absent.html(), "", absent.unread()};
   DataCsv data({"label", "skill", "from", "to", "prototype_l2", "jsd", "w2", "embedding", "fine_loss",
                 "entropy_increase", "points_lost"});
   std::vector<StyledGroup> shown;
@@ -136,7 +137,7 @@ Figure figure_drift(const ComparisonTable& table) {
               "<p class=\"note\">A marker is a skill from one stage to the next, on the samples that both measured; "
               "below zero it got better." +
               of_which_run(table) + "</p>\n" + absent.html(),
-          data.text()};
+          data.text(), absent.unread()};
 }
 
 }  // namespace asr

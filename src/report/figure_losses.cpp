@@ -31,7 +31,8 @@ Figure figure_losses(const ComparisonTable& table) {
   LeftOut absent;
   DataCsv data({"label", "term", "step", "value"});
   for (const auto& [group, style] : styled_groups(table)) {
-    const auto log = read_loss_log(first_run(*group));
+    LossLog log;
+    if (!absent.reads(group->label, [&, of = group] { log = read_loss_log(first_run(*of)); })) continue;
     if (log.step.empty()) {
       absent.add(group->label, "its log.jsonl is absent or has no training line.");
       continue;
@@ -64,14 +65,14 @@ Figure figure_losses(const ComparisonTable& table) {
     panels += "<figure " + of_label(style) + "><figcaption>" + cut_name(group->label, 60) + "</figcaption>" +
               draw(chart) + "</figure>\n";
   }
-  if (panels.empty()) return absent.html();
+  if (panels.empty()) return {absent.html(), "", absent.unread()};
   return {
       dash_legend(terms) + "<div class=\"grid middle\">\n" + panels + "</div>\n" + absent.html() +
           "<p class=\"note\">loss is the sum that is trained on. Neighbouring steps are averaged; vertical lines begin "
           "a "
           "stage." +
           of_which_run(table) + "</p>\n",
-      data.text()};
+      data.text(), absent.unread()};
 }
 
 }  // namespace asr

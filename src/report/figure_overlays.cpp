@@ -136,7 +136,8 @@ std::vector<Example> examples_of(const ComparisonTable& table, LeftOut& absent) 
   std::map<ExampleKey, size_t> places;
   std::vector<Example> out;
   for (const auto& of : styled_groups(table)) {
-    auto courses = case_courses(of);
+    std::vector<CaseCourse> courses;
+    if (!absent.reads(of.group->label, [&] { courses = case_courses(of); })) continue;
     if (courses.empty())
       absent.add(of.group->label, "its last analysis has no examples (analysis.overlays: 8 keeps eight).");
     for (auto& course : courses) {
@@ -214,7 +215,7 @@ std::string case_html(const Example& example, size_t number) {
 Figure figure_overlays(const ComparisonTable& table) {
   LeftOut absent;
   const auto examples = examples_of(table, absent);
-  if (examples.empty()) return absent.html();
+  if (examples.empty()) return {absent.html(), "", absent.unread()};
   DataCsv data({"case", "label", "task", "question", "answer", "first_stage", "first_prediction", "last_stage",
                 "last_prediction", "attention_moved"});
   std::vector<std::string> cases;
@@ -234,7 +235,7 @@ Figure figure_overlays(const ComparisonTable& table) {
       "changed most come first." +
           of_which_run(table) + "</p>\n" +
           folded_panels(cases, kShownCases, "cases", most > kBeside ? "rows" : "wide") + absent.html(),
-      data.text()};
+      data.text(), absent.unread()};
 }
 
 }  // namespace asr

@@ -201,8 +201,11 @@ Figure figure_potential(const ComparisonTable& table) {
   std::vector<Observation> seen;
   std::vector<FieldPoint> points;
   std::vector<StyledGroup> shown;
+  LeftOut absent;
   for (const auto& of : continual_groups(table)) {
-    for (auto& step : skill_steps(first_run(*of.group)).steps) {
+    SkillSteps steps;
+    if (!absent.reads(of.group->label, [&] { steps = skill_steps(first_run(*of.group)); })) continue;
+    for (auto& step : steps.steps) {
       if (!std::isfinite(step.divergence + step.fine_loss + step.lost)) continue;
       points.push_back({step.divergence, step.fine_loss, step.lost});
       seen.push_back({of, std::move(step)});
@@ -211,8 +214,10 @@ Figure figure_potential(const ComparisonTable& table) {
   }
   const PotentialField field(points);
   if (!field.usable())
-    return missing(cat("Not shown: a surface needs three observations of drift or more, here are ", points.size(),
-                       ". Runs with analyses (analysis.samples) of three stages or more have them."));
+    return {missing(cat("Not shown: a surface needs three observations of drift or more, here are ", points.size(),
+                        ". Runs with analyses (analysis.samples) of three stages or more have them.")) +
+                absent.html(),
+            "", absent.unread()};
   const auto atypical = field.atypical();
   const auto residuals = field.residuals();
   const Plane plane = plane_of(seen, field);
@@ -234,8 +239,8 @@ Figure figure_potential(const ComparisonTable& table) {
           "smoothed; lines with arrows climb to where more is lost. A marker is a skill in a step (T1: from stage 1 "
           "to 2), larger where its attention got more diffuse; a ring marks one that the surface does not "
           "explain." +
-          of_which_run(table) + "</p>\n",
-      data.text()};
+          of_which_run(table) + "</p>\n" + absent.html(),
+      data.text(), absent.unread()};
 }
 
 }  // namespace asr

@@ -22,7 +22,7 @@ constexpr size_t kShownRadars = 4;
 const char* const kSixNames[] = {"low", "middle", "high", "0–60°", "60–120°", "120–180°"};
 
 struct LabelSummary {
-  StyledGroup of;
+  StyledGroup of{};
   std::map<std::string, std::vector<double>> skills;  // six numbers each
   double separation = kUnknown;
 };
@@ -136,13 +136,14 @@ Figure figure_radar(const ComparisonTable& table) {
   DataCsv data(
       {"label", "skill", "low", "middle", "high", "anisotropy_0_60", "anisotropy_60_120", "anisotropy_120_180"});
   for (const auto& of : styled_groups(table)) {
-    auto summary = summary_of_label(of, absent);
+    LabelSummary summary;
+    if (!absent.reads(of.group->label, [&] { summary = summary_of_label(of, absent); })) continue;
     if (summary.skills.empty()) continue;
     for (const auto& [skill, numbers] : summary.skills) data.add({of.group->label, skill}, numbers);
     shown.push_back(of);
     labels.push_back(std::move(summary));
   }
-  if (labels.empty()) return absent.html();
+  if (labels.empty()) return {absent.html(), "", absent.unread()};
   const auto ends = axis_ends(labels);
   std::vector<std::pair<double, std::string>> skills;
   for (const auto& [skill, numbers] : labels[0].skills) skills.emplace_back(-difference_on(labels, skill, ends), skill);
@@ -156,7 +157,7 @@ Figure figure_radar(const ComparisonTable& table) {
           "label and skill. The skills on which labels differ most come first. Separation: mean distance between the "
           "means of skills, over the mean distance of samples to their own." +
           of_which_run(table) + "</p>\n" + absent.html(),
-      data.text()};
+      data.text(), absent.unread()};
 }
 
 }  // namespace asr

@@ -121,20 +121,21 @@ double largest(const std::vector<double>& values, double so_far) {
 
 Figure figure_spectra(const ComparisonTable& table) {
   std::map<const Group*, Courses> all;
+  LeftOut absent;
   double radial = 1e-12, angular = 1e-12;  // one scale for all panels, so that they can be compared
   const auto groups = styled_groups(table);
   for (const auto& [group, style] : groups) {
-    all[group] = courses_of(first_run(*group));
+    if (!absent.reads(group->label, [&, of = group] { all[of] = courses_of(first_run(*of)); })) continue;
     for (const auto& course : all[group].skills) {
       radial = largest(course.last.radial, largest(course.first.radial, radial));
       angular = largest(course.last.angular, largest(course.first.angular, angular));
     }
   }
-  LeftOut absent;
   std::vector<std::string> without_prototypes;
   DataCsv data({"label", "skill", "stage", "spectrum", "bin", "value"});
   std::map<std::string, SkillPanels> skills;
   for (const auto& [group, style] : groups) {
+    if (all.count(group) == 0) continue;
     if (!all[group].problem.empty()) {
       absent.add(group->label, all[group].problem);
       continue;
@@ -166,7 +167,7 @@ Figure figure_spectra(const ComparisonTable& table) {
       of_which_run(table) + "</p>\n" + folded_panels(blocks, kShownSpectra, "skills", "rows");
   if (!without_prototypes.empty())
     out += missing("No prototypes were measured for " + join(without_prototypes, ", ") + " (analysis.memory: no).");
-  return {out + absent.html(), data.text()};
+  return {out + absent.html(), data.text(), absent.unread()};
 }
 
 }  // namespace asr

@@ -40,7 +40,8 @@ Figure figure_training(const ComparisonTable& table) {
   std::string panels;
   LeftOut absent;
   for (const auto& of : styled_groups(table)) {
-    auto log = read_loss_log(first_run(*of.group));
+    LossLog log;
+    if (!absent.reads(of.group->label, [&] { log = read_loss_log(first_run(*of.group)); })) continue;
     if (log.others.empty()) {
       absent.add(of.group->label, "its log.jsonl is absent or has no training line.");
       continue;
@@ -48,7 +49,7 @@ Figure figure_training(const ComparisonTable& table) {
     logs.push_back(std::move(log));
     shown.push_back(of);
   }
-  if (shown.empty()) return absent.html();
+  if (shown.empty()) return {absent.html(), "", absent.unread()};
   DataCsv data({"label", "what", "step", "value"});
   for (const auto& kind : training_kinds(logs)) {
     Chart chart;
@@ -77,7 +78,7 @@ Figure figure_training(const ComparisonTable& table) {
           "<p class=\"note\">Neighbouring steps are averaged; lines break where a stage begins. Time a step: between "
           "two lines of the log." +
           of_which_run(table) + "</p>\n",
-      data.text()};
+      data.text(), absent.unread()};
 }
 
 }  // namespace asr

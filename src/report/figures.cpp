@@ -17,9 +17,13 @@ const std::vector<FigureEntry>& all_figures() {
 }
 
 Figure not_drawn(const Error& error, std::vector<std::string>& unread) {
-  const std::string what = error.what();
-  if (std::find(unread.begin(), unread.end(), what) == unread.end()) unread.push_back(what);
-  return missing("Not shown: " + what);
+  note_unread({error.what()}, unread);
+  return missing(cat("Not shown: ", error.what()));
+}
+
+void note_unread(const std::vector<std::string>& lines, std::vector<std::string>& unread) {
+  for (const auto& line : lines)
+    if (std::find(unread.begin(), unread.end(), line) == unread.end()) unread.push_back(line);
 }
 
 void LeftOut::add(const std::string& label, const std::string& reason) {

@@ -15,7 +15,9 @@ namespace asr {
 struct Figure {
   std::string html;
   std::string csv;  // what it draws, a row a point, with a header; empty: nothing that could be drawn otherwise
-  Figure(std::string shown, std::string data = "") : html(std::move(shown)), csv(std::move(data)) {}
+  std::vector<std::string> unread;  // files without which it was drawn, as they cannot be read
+  Figure(std::string shown, std::string data = "", std::vector<std::string> problems = {})
+      : html(std::move(shown)), csv(std::move(data)), unread(std::move(problems)) {}
 };
 
 #define FIGURE(name, title) Figure figure_##name(const ComparisonTable& table);
@@ -35,10 +37,13 @@ constexpr const char *kBackbonesName = "backbones", *kBackbonesTitle = "Sizes an
 // A file of a run that cannot be read takes away the figures that need it, and no others: the sentence in the figure's
 // place names it, and so does `unread`, once.
 Figure not_drawn(const Error& error, std::vector<std::string>& unread);
+void note_unread(const std::vector<std::string>& lines, std::vector<std::string>& unread);
 template <class Draw>
 Figure drawn_or_named(const Draw& draw, std::vector<std::string>& unread) {
   try {
-    return draw();
+    auto out = draw();
+    note_unread(out.unread, unread);
+    return out;
   } catch (const Error& error) {
     return not_drawn(error, unread);
   }
@@ -48,9 +53,23 @@ Figure drawn_or_named(const Draw& draw, std::vector<std::string>& unread) {
 class LeftOut {
  public:
   void add(const std::string& label, const std::string& reason);
+  // False: a file of the label cannot be read, which is then the reason.
+  template <class Read>
+  bool reads(const std::string& label, const Read& read) {
+    try {
+      read();
+      return true;
+    } catch (const Error& error) {
+      add(label, error.what());
+      unread_.emplace_back(error.what());
+      return false;
+    }
+  }
   std::string html() const;
+  const std::vector<std::string>& unread() const { return unread_; }
 
  private:
+  std::vector<std::string> unread_;
   std::vector<std::pair<std::string, std::vector<std::string>>> labels_;  // by reason
 };
 

@@ -1,5 +1,6 @@
 // Figures that put runs into groups: variants by what they change, backbones beside each other, the looks of a model
 // before and after; and the tables that have numbers of their own.
+#include "base/text.h"
 #include "report/figure_files.h"
 #include "tests/report/figure_fixture.h"
 
@@ -133,20 +134,28 @@ TEST_F(FigureGroups, EveryDrawingHasItsNumbersBesideIt) {
   for (const auto& figure : drawn) EXPECT_TRUE(numbers.count(figure)) << figure;
 }
 
-// One damaged analysis: the files of other figures are written, and it is named once.
-TEST_F(FigureGroups, ADamagedFileTakesAwayItsFiguresAlone) {
-  FabricatedRun run;
+// One damaged analysis: it is named once, the label's other figures are written, and those of other labels too.
+TEST_F(FigureGroups, ADamagedFileTakesAwayWhatNeedsItAlone) {
+  FabricatedRun run, whole;
+  whole.label = whole.method = "vanilla";
   const auto path = write_run(folder.path(), run);
+  write_run(folder.path(), whole);
   write_text(path + "/stages/02/analysis.safetensors", "short");
   set = load_runs({folder.path()});
   std::vector<std::string> unread;
   std::set<std::string> figures;
-  for (const auto& file : figure_files(compare_runs(set, {}), unread))
+  std::string drift;
+  const auto compared = compare_runs(set, {});
+  for (const auto& file : figure_files(compared, unread)) {
     figures.insert(file.name.substr(0, file.name.find_first_of("-.")));
+    if (file.name.rfind("drift-", 0) == 0 && ends_with(file.name, ".csv")) drift = file.content;
+  }
   ASSERT_EQ(unread.size(), 1u);
   EXPECT_CONTAINS(unread[0], "stages/02/analysis.safetensors");
   EXPECT_TRUE(figures.count("score_matrices"));
-  EXPECT_FALSE(figures.count("drift"));
+  EXPECT_CONTAINS(drift, "vanilla,count,1,2,");
+  EXPECT_EQ(drift.find("asr,count"), std::string::npos);
+  EXPECT_CONTAINS(figure_drift(compared.tables[0]).html, "Not shown for asr: " + path);
 }
 
 }  // namespace
