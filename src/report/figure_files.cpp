@@ -1,5 +1,6 @@
 #include "report/figure_files.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 
@@ -85,13 +86,12 @@ std::string standalone(const std::string& drawing, const LabelNames& names) {
          drawing_style() + "</style>\n" + drawing.substr(begin, end - begin) + legend.elements + "</svg>\n";
 }
 
-}  // namespace
-
-namespace {
-
-// The drawings of a figure and its numbers, under names that begin with the figure's, so that they stand together.
+// The drawings of a figure and its numbers, under names that begin with the figure's, so that they stand together; with
+// several tables the drawings have the table's name too.
 class FigureWriter {
  public:
+  explicit FigureWriter(bool several) : several_(several) {}
+
   void add(const std::string& figure, const std::string& of, const Figure& content, const LabelNames& names) {
     const std::string opening = "<svg viewBox=", closing = "</svg>";
     if (!content.csv.empty()) out.push_back({free_name(joined(figure, of), ".csv"), content.csv});
@@ -101,7 +101,8 @@ class FigureWriter {
       at = end;
       if (drawing.find("viewBox=\"0 0 26 10\"") != std::string::npos) continue;  // a legend's sample of a line
       const std::string label = between(drawing, "aria-label=\"", "\"");
-      out.push_back({free_name(joined(figure, label), ".svg"), standalone(drawing, names)});
+      out.push_back(
+          {free_name(joined(several_ ? joined(figure, of) : figure, label), ".svg"), standalone(drawing, names)});
     }
   }
 
@@ -116,13 +117,15 @@ class FigureWriter {
     const int seen = ++seen_[name + ending];
     return name + (seen > 1 ? "-" + std::to_string(seen) : "") + ending;
   }
+  bool several_;
   std::map<std::string, int> seen_;
 };
 
 }  // namespace
 
 std::vector<FigureFile> figure_files(const Comparison& comparison, std::vector<std::string>& unread) {
-  FigureWriter writer;
+  const auto drawn = [](const ComparisonTable& table) { return !table.means; };
+  FigureWriter writer(std::count_if(comparison.tables.begin(), comparison.tables.end(), drawn) > 1);
   for (const auto& table : comparison.tables) {
     if (table.means) continue;
     for (const auto& figure : all_figures())

@@ -66,6 +66,11 @@ TEST_F(FigureGroups, BackbonesInTheOrderOfTheirAdapters) {
             "stream,backbone,label,metric,runs,mean,low,high\n"
             "world-10,z-small,asr,AP,1,50,,\nworld-10,a-large,asr,AP,2,52,51,53\n"
             "world-10,z-small,asr,AF,1,15,,\nworld-10,a-large,asr,AF,2,15,15,15\n");
+  std::vector<std::string> unread;
+  std::set<std::string> names;
+  for (const auto& file : figure_files(compared, unread)) names.insert(file.name);
+  EXPECT_TRUE(names.count("score_matrices-world-10-z-small-score-matrix-of-asr.svg")) << "of which table";
+  EXPECT_TRUE(names.count("backbones.csv"));
   const auto one = load_runs({folder / "z-small"});
   EXPECT_CONTAINS(figure_backbones(compare_runs(one, {})).html, "no stream has runs on two backbones");
 }
