@@ -68,10 +68,10 @@ void report(const ReportArguments& arguments, const Common& common) {
   const auto comparison = compare_runs(set, options);
   const auto page = write_report(path, set, comparison);
   const size_t drawings = arguments.figures.empty() ? 0 : write_figures(arguments.figures, comparison);
-  for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
-  for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   check(page.unread.empty(), path,
         ": is written without what cannot be read: ", printable(join(page.unread, "; "), 500));
+  for (const auto& line : comparison.skipped) log_warn("skipped: ", printable(line, 500));
+  for (const auto& line : comparison.notes) log_warn(printable(line, 2000));
   if (common.json)
     print_json({{"report", path},
                 {"runs", set.runs.size()},
