@@ -59,8 +59,8 @@ short_page() {
     results/world-hue.csv results/world-rule.csv
 }
 methods_page() {
-  protocol_page "Every method: world-hue and world-rule" configs/protocol_methods.yaml \
-    results/world-hue-methods.csv results/world-rule-methods.csv
+  protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
+    results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
 }
 
 printed=$(tables)

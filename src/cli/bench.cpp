@@ -93,9 +93,25 @@ class Side {
   Timing timing_;
 };
 
-void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, const std::vector<int>& thread_counts,
-         const std::string& device, const Common& common) {
-  Options options = flags.resolve();
+struct SpectrumBench {
+  OptionFlags options;
+  int calls = 20;
+  std::vector<int> threads;
+  std::vector<int64_t> shape;  // empty: the three standard ones
+  std::string device = "cpu";
+};
+
+std::vector<int> threads_of(const SpectrumBench& bench) {
+  if (!bench.threads.empty()) return bench.threads;
+  if (runtime_info().threads >= 2) return {1, 2};
+  return {1};
+}
+
+void run(const SpectrumBench& bench, const Common& common) {
+  Options options = bench.options.resolve();
+  const int calls = bench.calls;
+  const auto shapes = bench.shape.empty() ? kShapes : std::vector<Shape>{bench.shape};
+  const auto thread_counts = threads_of(bench);
   check(options.asr.spectrum != Spectrum::raw, "bench spectrum measures descriptors; asr.spectrum=raw has none");
   for (const auto& shape : shapes) {
     double numbers = 1;
@@ -108,7 +124,7 @@ void run(const OptionFlags& flags, int calls, const std::vector<Shape>& shapes, 
   std::vector<std::vector<std::string>> rows = {
       {"shape (B, L, heads, T, H, W)", "threads", "composed ms", "fused ms", "ratio", "scratch/input"}};
   for (const auto& shape : shapes) {
-    const Case c = make_case(shape, options, device_named(device));
+    const Case c = make_case(shape, options, device_named(bench.device));
     const double bytes = static_cast<double>(c.attention.numel() * c.attention.element_size());
     for (int threads : thread_counts) {
       set_compute_threads(threads);
@@ -161,14 +177,7 @@ void add_bench_command(CLI::App& app, Common& common) {
   add_bench_step(*command, common);
   add_bench_model(*command, common);
   add_bench_answers(*command, common);
-  struct Arguments {
-    OptionFlags options;
-    int calls = 20;
-    std::vector<int> threads;
-    std::vector<int64_t> shape;
-    std::string device = "cpu";
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SpectrumBench>();
   auto* spectrum = command->add_subcommand("spectrum", "descriptor, loss and gradient: fused against composed");
   spectrum->add_option("--calls", arguments->calls, "timed calls of each; the fastest counts")
       ->capture_default_str()
@@ -185,15 +194,7 @@ void add_bench_command(CLI::App& app, Common& common) {
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));
   arguments->options.add_to(*spectrum);
-  spectrum->callback([arguments, &common] {
-    auto threads = arguments->threads;
-    if (threads.empty()) {
-      threads = {1};
-      if (compute_threads() >= 2) threads.push_back(2);
-    }
-    run(arguments->options, arguments->calls, arguments->shape.empty() ? kShapes : std::vector<Shape>{arguments->shape},
-        threads, arguments->device, common);
-  });
+  spectrum->callback([arguments, &common] { run(*arguments, common); });
 }
 
 }  // namespace asr

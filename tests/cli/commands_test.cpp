@@ -432,5 +432,19 @@ TEST_F(Commands, BenchReportsBothSidesOfTheRatio) {
   EXPECT_GT(row["composed_scratch_bytes"].get<int64_t>(), row["fused_scratch_bytes"].get<int64_t>());
 }
 
+TEST_F(Commands, BenchStepMeasuresAModelFolder) {
+  const auto outcome =
+      run_executable({"bench", "step", "--backbone", ASR_SOURCE_DIR "/tests/fixtures/models/llava", "--device", "cpu",
+                      "--batch", "2", "--text-tokens", "16", "--calls", "1", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  const auto result = outcome.json();
+  ASSERT_EQ(result["results"].size(), 3u);
+  EXPECT_EQ(result["tokens"].get<double>(), 32);  // 16 patches and the text
+  for (const auto& row : result["results"]) EXPECT_GT(row["median_ms"].get<double>(), 0) << row.dump();
+  const auto unknown = run_executable({"bench", "step", "--backbone", "llava-7", "--device", "cpu"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_CONTAINS(unknown.error, "is no model folder");
+}
+
 }  // namespace
 }  // namespace asr
