@@ -37,7 +37,7 @@ constexpr int kSide = 672;  // of the picture, in pixels: 576 visual tokens of Q
 
 enum class Terms { plain, spectral, full };
 constexpr std::pair<Terms, const char*> kTerms[] = {
-    {Terms::plain, "vanilla"}, {Terms::spectral, "asr, spectral"}, {Terms::full, "asr, full"}};
+    {Terms::plain, "plain"}, {Terms::spectral, "asr, spectral"}, {Terms::full, "asr, full"}};
 
 json shortened(json config, int64_t layers) {
   if (layers == 0) return config;
