@@ -25,6 +25,11 @@ namespace {
 bool g_allocator_tuned = false, g_deterministic = false;
 double g_resident_at_start = 0;
 
+// The tile instructions of newer CPUs must be asked of the kernel, and may be refused, as in many virtual machines; the
+// oneDNN inside libtorch 1.13 uses them unasked, and the process dies. Said before main, since oneDNN looks once; what
+// the user set stays.
+[[maybe_unused]] const int g_without_tiles = setenv("DNNL_MAX_CPU_ISA", "AVX512_CORE_BF16", /*overwrite=*/0);
+
 // OpenBLAS is asked by name, because Debian lets any BLAS stand behind libblas.
 template <class Function>
 Function blas_function(const char* name) {
