@@ -49,6 +49,12 @@ __device__ inline float block_sum(float value) {
   return sum;
 }
 
+__device__ inline uint64_t mixed(uint64_t z) {  // Random::mix of base/random.h
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 inline void check_launch(const char* what) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));

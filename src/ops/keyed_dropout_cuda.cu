@@ -6,12 +6,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ inline uint64_t mixed(uint64_t z) {  // Random::mix of base/random.h
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
 template <class T>
 __global__ void drop_entries(Dropout of, int64_t groups, float kept) {
   using V = Vector<T>;

@@ -7,12 +7,6 @@ namespace {
 
 constexpr int kThreads = 128, kColumns = 8, kRows = 32;  // columns a thread, rows a block
 
-__device__ inline uint64_t mask_bits(uint64_t z) {  // Random::mix of base/random.h
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
 template <class T, int kRank>
 __device__ void pull_rows(const MaskedPull& pull, const MaskedPulls& of, int64_t rows, int64_t width, int column) {
   using V = Vector<T>;
@@ -40,7 +34,7 @@ __device__ void pull_rows(const MaskedPull& pull, const MaskedPulls& of, int64_t
       }
     }
     const int64_t place = (of.positions ? of.positions[row / each] * each + row % each : row) * width + column;
-    const uint64_t bits = mask_bits(pull.key + static_cast<uint64_t>(place) * 0x9e3779b97f4a7c15ull);
+    const uint64_t bits = mixed(pull.key + static_cast<uint64_t>(place) * 0x9e3779b97f4a7c15ull);
     T* dx = static_cast<T*>(of.dx) + row * width + column;
     V v = load(dx);
 #pragma unroll
