@@ -14,6 +14,7 @@
 namespace asr {
 namespace {
 
+using kernel::AttentionBackward;
 using kernel::AttentionInput;
 using kernel::AttentionTap;
 using kernel::Rows;
@@ -123,11 +124,16 @@ HeadGrads attention_backward(const HeadPairs& heads, const Mixed& mixed, const t
   }
   if (heads.k.numel() == 0) to.q.zero_();
   heads.each([&](const AttentionInput& in, int64_t sample, int64_t head, float* scratch) {
-    layer_kernels().attention.backward(
-        in, rows_of<const float>(mixed.out, sample, head * group), rows_of<const float>(grad, sample, head * group),
-        mixed.kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
-        rows_of<float>(to.q, sample, head * group), rows_of<float>(to.k, sample, head),
-        rows_of<float>(to.v, sample, head), scratch);
+    const int64_t first = head * group;  // of the query heads
+    const AttentionBackward of{
+        .out = rows_of<const float>(mixed.out, sample, first),
+        .grad = rows_of<const float>(grad, sample, first),
+        .kept = mixed.kept.data_ptr<float>() + (sample * heads.kv_heads() + head) * group * queries * 2,
+        .grad_q = rows_of<float>(to.q, sample, first),
+        .grad_k = rows_of<float>(to.k, sample, head),
+        .grad_v = rows_of<float>(to.v, sample, head),
+    };
+    layer_kernels().attention.backward(in, of, scratch);
   });
   return to;
 }

@@ -49,7 +49,11 @@ struct Rotation {
 void rotate(const Rotation& of, Stream stream);
 
 // count numbers, a multiple of 16 bytes.
-void gated_silu_forward(Number number, int64_t count, const void* gate, const void* up, void* y, Stream stream);
+struct GateForward {
+  const void *gate, *up;
+  void* y;
+};
+void gated_silu_forward(Number number, int64_t count, const GateForward& of, Stream stream);
 struct GateBackward {
   const void *gate, *up, *grad;
   void *to_gate, *to_up;
@@ -75,7 +79,11 @@ int compute_capability();  // of the current device, such as 90; 0 where there i
 // Rows of 16-bit numbers to float8 e4m3, divided by a scale each.
 void fp8_rows(const Rows& rows, const void* x, void* out, float* scale, Stream stream);
 // count numbers from half as many bytes; 64 neighbours share a scale.
-void unpack_nf4(Number number, int64_t count, const uint8_t* data, const float* scale, void* out, Stream stream);
+struct PackedNf4 {
+  const uint8_t* data;
+  const float* scale;
+};
+void unpack_nf4(Number number, int64_t count, const PackedNf4& from, void* out, Stream stream);
 
 // Low-rank pulls through dropout masks: dx[row, j] += sum over experts of scale * mask(row, j) * sum_r middle[row, r]
 // a[r, j].

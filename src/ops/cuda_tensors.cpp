@@ -62,7 +62,7 @@ void rms_norm_backward(const Rows&, const NormBackward&, Stream) {
 void rotate(const Rotation&, Stream) {
   absent();
 }
-void gated_silu_forward(Number, int64_t, const void*, const void*, void*, Stream) {
+void gated_silu_forward(Number, int64_t, const GateForward&, Stream) {
   absent();
 }
 void gated_silu_backward(Number, int64_t, const GateBackward&, Stream) {
@@ -77,7 +77,7 @@ int compute_capability() {
 void fp8_rows(const Rows&, const void*, void*, float*, Stream) {
   absent();
 }
-void unpack_nf4(Number, int64_t, const uint8_t*, const float*, void*, Stream) {
+void unpack_nf4(Number, int64_t, const PackedNf4&, void*, Stream) {
   absent();
 }
 void add_masked_pulls(const Rows&, const MaskedPulls&, Stream) {

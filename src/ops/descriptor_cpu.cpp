@@ -13,6 +13,7 @@ namespace asr {
 namespace {
 
 using kernel::HeadGradient;
+using kernel::HeadGroup;
 using kernel::HeadInput;
 using kernel::HeadOutput;
 using kernel::kKept;
@@ -21,15 +22,6 @@ constexpr int64_t kKeptBytes = 256 << 10;
 constexpr int64_t kCacheBytes = 8 << 20;  // a gradient larger than this would only push other data out of the caches
 
 constexpr int kMostHeads = 8;  // a call of the kernel
-
-// Consecutive heads of one call, and their memory.
-template <class Real>
-struct HeadGroup {
-  int64_t first;
-  int heads;
-  HeadInput<Real> input[kMostHeads];
-  Real *kept, *scratch;
-};
 
 // A view of the input by strides; only the last two dimensions must be dense.
 template <class Real>
@@ -76,7 +68,8 @@ struct MapHeads {
     if (groups * size * static_cast<int64_t>(sizeof(Real)) > kKeptBytes) return {};
     return Memory<Real>(groups * size);
   }
-  // Runs work(group) for all heads, spread over threads. A group's `kept` is a row of `all`, if there is one.
+  // Runs work(first head, group) for all heads, spread over threads. A group's heads are consecutive; its `kept` is a
+  // row of `all`, if there is one.
   template <class Work>
   void each(const PlanTables<Real>& plan, const Memory<Real>& all, const Work& work) const {
     const auto size = plan.functions.sizes(plan.view, static_cast<int>(tokens));
@@ -88,23 +81,37 @@ struct MapHeads {
       Real* own = memory.get();
       const int64_t stop = std::min(end * most, count());
       for (int64_t g = begin; g < end; ++g) {
-        HeadGroup<Real> group;
-        group.first = g * most;
-        group.heads = static_cast<int>(std::min(most, stop - group.first));
-        for (int j = 0; j < group.heads; ++j) group.input[j] = input(group.first + j, stop);
-        group.kept = rows ? rows + g * kept : own + scratch;
-        group.scratch = own;
-        work(group);
+        const int64_t first = g * most;
+        HeadInput<Real> inputs[kMostHeads];
+        const HeadGroup<Real> group{
+            .input = inputs,
+            .heads = static_cast<int>(std::min(most, stop - first)),
+            .kept = rows ? rows + g * kept : own + scratch,
+            .scratch = own,
+        };
+        for (int j = 0; j < group.heads; ++j) inputs[j] = input(first + j, stop);
+        work(first, group);
       }
     });
   }
 };
 
-// Mean and second moment over the layer-heads of each sample; `head` has rows of D0 + kKept.
+// Mean and second moment over the J layer-heads of each sample, of D0 numbers each.
+struct HeadMoments {
+  int64_t batch, J, D0;
+  bool deviation;  // the second moment is the variance's root
+};
+
 template <class Real>
-void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, bool deviation, Real* out) {
-  const int64_t row = D0 + kKept;
-  for (int64_t b = 0; b < batch; ++b, head += J * row, out += 2 * D0) {
+HeadMoments moments_of(const MapHeads<Real>& heads, const DescriptorTables& plan) {
+  return {.batch = heads.batch, .J = heads.per_sample(), .D0 = plan.head_dim, .deviation = plan.deviation};
+}
+
+// `head` has rows of D0 + kKept.
+template <class Real>
+void aggregate_heads(const HeadMoments& of, const Real* head, Real* out) {
+  const int64_t J = of.J, D0 = of.D0, row = D0 + kKept;
+  for (int64_t b = 0; b < of.batch; ++b, head += J * row, out += 2 * D0) {
     Real *mean = out, *second = out + D0;
     std::fill(out, out + 2 * D0, Real(0));
     // Measured from the first head, so that equal heads have variance 0 exactly.
@@ -119,7 +126,7 @@ void aggregate_heads(const Real* head, int64_t batch, int64_t J, int64_t D0, boo
     for (int64_t i = 0; i < D0; ++i) mean[i] += head[i];
     for (int64_t i = 0; i < D0; ++i) {
       second[i] /= static_cast<Real>(J);
-      if (deviation) second[i] = std::sqrt(second[i]);
+      if (of.deviation) second[i] = std::sqrt(second[i]);
     }
   }
 }
@@ -137,36 +144,36 @@ template <class Real>
 SavedSpectrum<Real> spectrum_forward(const MapHeads<Real>& heads, const DescriptorTables& plan, bool keep,
                                      Real* map = nullptr, Real* power = nullptr) {
   const auto& tables = plan.tables<Real>();
-  const int64_t D0 = plan.head_dim, J = heads.per_sample(), row = D0 + kKept;
+  const int64_t D0 = plan.head_dim, row = D0 + kKept;
   SavedSpectrum<Real> out{torch::empty({heads.batch, 2 * D0}, heads.attention.options().requires_grad(false)),
                           Memory<Real>(heads.count() * row), Memory<int64_t>(heads.count()),
                           keep ? heads.room_for_all(tables) : Memory<Real>()};
   Real* head = out.head.get();
   int64_t* peak = out.peak.get();
-  heads.each(tables, out.kept, [&](const HeadGroup<Real>& group) {
+  heads.each(tables, out.kept, [&](int64_t first, const HeadGroup<Real>& group) {
     HeadOutput<Real> to[kMostHeads];
     for (int j = 0; j < group.heads; ++j) {
-      const int64_t i = group.first + j;
+      const int64_t i = first + j;
       to[j] = {head + i * row, peak + i, map ? map + i * heads.cells : nullptr,
                power ? power + i * heads.cells : nullptr};
     }
-    tables.functions.forward(tables.view, group.input, to, group.heads, group.kept, group.scratch);
+    tables.functions.forward(tables.view, group, to);
   });
-  aggregate_heads(head, heads.batch, J, D0, plan.deviation, out.descriptor.template data_ptr<Real>());
+  aggregate_heads(moments_of(heads, plan), head, out.descriptor.template data_ptr<Real>());
   return out;
 }
 
 // What HeadGradient needs of each sample, rows of pull and slope: from the gradient of mean and second moment.
 template <class Real>
-Memory<Real> pulls_of_samples(const Real* moments, const Real* grad, int64_t batch, int64_t J, int64_t D0,
-                              bool deviation) {
-  Memory<Real> out(batch * 2 * D0);
+Memory<Real> pulls_of_samples(const HeadMoments& of, const Real* moments, const Real* grad) {
+  const int64_t D0 = of.D0;
+  Memory<Real> out(of.batch * 2 * D0);
   Real* to = out.get();
-  const Real share = Real(1) / static_cast<Real>(J);
-  for (int64_t b = 0; b < batch; ++b, grad += 2 * D0, moments += 2 * D0, to += 2 * D0)
+  const Real share = Real(1) / static_cast<Real>(of.J);
+  for (int64_t b = 0; b < of.batch; ++b, grad += 2 * D0, moments += 2 * D0, to += 2 * D0)
     for (int64_t i = 0; i < D0; ++i) {
       const Real second = moments[D0 + i];
-      const Real slope = deviation ? (second > 0 ? 1 / second : Real(0)) : Real(2);
+      const Real slope = of.deviation ? (second > 0 ? 1 / second : Real(0)) : Real(2);
       to[i] = share * grad[i];
       to[D0 + i] = share * grad[D0 + i] * slope;
     }
@@ -183,20 +190,19 @@ torch::Tensor spectrum_backward(const MapHeads<Real>& heads, const SavedSpectrum
   auto out = torch::empty(attention.sizes(), attention.options().requires_grad(false));
   const Real* descriptor = saved.descriptor.template data_ptr<Real>();
   const auto pulls =
-      pulls_of_samples<Real>(descriptor, grad_descriptor.template data_ptr<Real>(), heads.batch, J, D0, plan.deviation);
+      pulls_of_samples<Real>(moments_of(heads, plan), descriptor, grad_descriptor.template data_ptr<Real>());
   const Real *head = saved.head.get(), *pull = pulls.get();
   const int64_t* peak = saved.peak.get();
   Real* to = out.template data_ptr<Real>();
-  heads.each(tables, saved.kept, [&](const HeadGroup<Real>& group) {
+  heads.each(tables, saved.kept, [&](int64_t first, const HeadGroup<Real>& group) {
     HeadGradient<Real> of[kMostHeads];
     for (int j = 0; j < group.heads; ++j) {
-      const int64_t i = group.first + j, sample = i / J * 2 * D0;
+      const int64_t i = first + j, sample = i / J * 2 * D0;
       of[j] = {head + i * (D0 + kKept), peak[i],
                pull + sample,           pull + sample + D0,
                descriptor + sample,     to + i * heads.tokens * heads.cells};
     }
-    tables.functions.backward(tables.view, group.input, of, group.heads, group.kept, group.scratch,
-                              saved.kept.get() != nullptr);
+    tables.functions.backward(tables.view, group, of, saved.kept.get() != nullptr);
   });
   return out;
 }

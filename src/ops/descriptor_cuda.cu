@@ -217,11 +217,13 @@ __global__ void head_moments(SpectrumTables t, SpectrumShape shape, SpectrumForw
   }
 }
 
-// Gradients of a map's power, from those of its descriptor, by one thread: of every bin into `pull`, then of all power
+// Gradients of a map's power, from those of its descriptor, by one thread: of every bin into r.bins, then of all power
 // and of the peak. `g`: of the head's descriptor.
 __device__ void pull_bins(const SpectrumTables& t, const float* g, const float* head, const MapStatistics& kept,
-                          float peak, float* pull) {
+                          Room& r) {
   const int K = t.radial, M = t.angular;
+  const float peak = r.power[kept.peak_entry];
+  float* pull = r.bins;
   const float radial_guard = guarded(kept.radial_sum, t), angular_guard = guarded(kept.angular_sum, t);
   float along = 0;
   for (int k = 0; k < K; ++k) along += g[k] * head[k];
@@ -307,7 +309,7 @@ __global__ void __launch_bounds__(kThreads) map_backward(SpectrumTables t, Spect
     g[d] = (grad[d] + grad[D0 + d] * slope * (head[d] - moments[d])) / shape.heads;
   }
   __syncthreads();
-  if (threadIdx.x == 0) pull_bins(t, g, head, kept, r.power[kept.peak_entry], r.bins);
+  if (threadIdx.x == 0) pull_bins(t, g, head, kept, r);
   __syncthreads();
   transform_back(t, r, kept.peak_entry);
   // Through the map's own sum; a thread reads the cells that it wrote.

@@ -25,8 +25,14 @@ torch::Tensor gated_silu_cpu(const torch::Tensor& gate, const torch::Tensor& up)
              const float *gates = g.data_ptr<float>(), *ups = u.data_ptr<float>(), *pull = grad.data_ptr<float>();
              float *gate_grad = to_g.data_ptr<float>(), *up_grad = to_u.data_ptr<float>();
              at::parallel_for(0, grad.numel(), rows_per_task(1), [&](int64_t begin, int64_t end) {
-               layer_kernels().row.gate_backward(gates + begin, ups + begin, pull + begin, end - begin,
-                                                 gate_grad + begin, up_grad + begin);
+               const kernel::GateBackward of{
+                   .gate = gates + begin,
+                   .up = ups + begin,
+                   .grad = pull + begin,
+                   .grad_gate = gate_grad + begin,
+                   .grad_up = up_grad + begin,
+               };
+               layer_kernels().row.gate_backward(of, end - begin);
              });
              return {to_g, to_u};
            });

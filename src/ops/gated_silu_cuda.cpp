@@ -9,7 +9,8 @@ torch::Tensor gated_silu_cuda(const torch::Tensor& gate, const torch::Tensor& up
   at::NoGradGuard no_grad;
   const auto g = gate.detach().contiguous(), u = up.detach().contiguous();
   const auto out = torch::empty(g.sizes(), g.options());
-  cuda::gated_silu_forward(number_of(g), g.numel(), g.data_ptr(), u.data_ptr(), out.data_ptr(), stream_of(g));
+  const cuda::GateForward forward{.gate = g.data_ptr(), .up = u.data_ptr(), .y = out.data_ptr()};
+  cuda::gated_silu_forward(number_of(g), g.numel(), forward, stream_of(g));
   if (with_grad)
     record(
         "the gate", {gate, up}, {out}, [g, u](const std::vector<torch::Tensor>& grads) -> std::vector<torch::Tensor> {

@@ -11,18 +11,19 @@ __device__ inline float sigmoid(float x) {
 }
 
 template <class T>
-__global__ void forward_gate(const T* gate, const T* up, T* y, int64_t pieces) {
+__global__ void forward_gate(GateForward of, int64_t pieces) {
   using V = Vector<T>;
   const int64_t piece = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (piece >= pieces) return;
-  const V g = load(gate + piece * V::size), u = load(up + piece * V::size);
+  const int64_t at = piece * V::size;
+  const V g = load(static_cast<const T*>(of.gate) + at), u = load(static_cast<const T*>(of.up) + at);
   V out;
 #pragma unroll
   for (int j = 0; j < V::size; ++j) {
     const float x = widened(g.at[j]);
     out.at[j] = rounded<T>(x * sigmoid(x) * widened(u.at[j]));
   }
-  store(y + piece * V::size, out);
+  store(static_cast<T*>(of.y) + at, out);
 }
 
 template <class T>
@@ -46,12 +47,11 @@ __global__ void backward_gate(GateBackward of, int64_t pieces) {
 
 }  // namespace
 
-void gated_silu_forward(Number number, int64_t count, const void* gate, const void* up, void* y, Stream stream) {
+void gated_silu_forward(Number number, int64_t count, const GateForward& of, Stream stream) {
   with_number(number, [&](auto like) {
     using T = decltype(like);
     const int64_t pieces = count / Vector<T>::size;
-    forward_gate<T><<<blocks_for(pieces, kThreads), kThreads, 0, as_stream(stream)>>>(
-        static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(y), pieces);
+    forward_gate<T><<<blocks_for(pieces, kThreads), kThreads, 0, as_stream(stream)>>>(of, pieces);
   });
   check_launch("gated SiLU");
 }

@@ -17,9 +17,16 @@ torch::Tensor turn(const torch::Tensor& x, const torch::Tensor& cosine, const to
   at::parallel_for(0, batch * tokens, rows_per_task(heads * width), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / tokens, t = i % tokens, angle = b * step + t * (width / 2);
-      layer_kernels().row.rotate(start + b * from.stride(0) + t * from.stride(2), from.stride(1),
-                                 static_cast<int>(heads), static_cast<int>(width), c + angle, s + angle, direction,
-                                 to + i * heads * width);
+      layer_kernels().row.rotate({
+          .x = start + b * from.stride(0) + t * from.stride(2),
+          .head_stride = from.stride(1),
+          .heads = static_cast<int>(heads),
+          .width = static_cast<int>(width),
+          .cosine = c + angle,
+          .sine = s + angle,
+          .direction = direction,
+          .y = to + i * heads * width,
+      });
     }
   });
   return out.transpose(1, 2);

@@ -68,10 +68,19 @@ LossAndGrad loss_as(const torch::Tensor& descriptor, const torch::Tensor& weight
                                        with_grad ? out.grad.data_ptr<Real>() : nullptr};
   Real sum = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    functions.sample(prepared, from + b * D, share + b * n, static_cast<int>(batch),
-                     {first.distance + b * n, first.divergence + b * n, first.weight + b, first.loss + b,
-                      with_grad ? first.grad + b * D : nullptr},
-                     scratch.get());
+    const kernel::LossInput<Real> in{
+        .descriptor = from + b * D,
+        .share = share + b * n,
+        .batch = static_cast<int>(batch),
+    };
+    const kernel::LossOutput<Real> to{
+        .distance = first.distance + b * n,
+        .divergence = first.divergence + b * n,
+        .weight = first.weight + b,
+        .loss = first.loss + b,
+        .grad = with_grad ? first.grad + b * D : nullptr,
+    };
+    functions.sample(prepared, in, to, scratch.get());
     sum += first.loss[b];
   }
   terms.loss = torch::empty({}, options);

@@ -6,8 +6,8 @@ namespace asr {
 
 torch::Tensor unpacked_nf4_cuda(const Weight& weight, at::ScalarType type) {
   const auto out = torch::empty({weight.rows(), weight.columns()}, weight.scale.options().dtype(type));
-  cuda::unpack_nf4(number_of(out), out.numel(), weight.data.data_ptr<uint8_t>(), weight.scale.data_ptr<float>(),
-                   out.data_ptr(), stream_of(out));
+  const cuda::PackedNf4 from{.data = weight.data.data_ptr<uint8_t>(), .scale = weight.scale.data_ptr<float>()};
+  cuda::unpack_nf4(number_of(out), out.numel(), from, out.data_ptr(), stream_of(out));
   return out;
 }
 

@@ -66,14 +66,14 @@ __constant__ float kValues[16] = {-1.0f,
 
 // Each thread unpacks eight bytes, sixteen numbers, which share a scale.
 template <class T>
-__global__ void unpack_numbers(const uint8_t* data, const float* scale, T* out, int64_t groups) {
+__global__ void unpack_numbers(PackedNf4 from, T* out, int64_t groups) {
   __shared__ float values[16];
   if (threadIdx.x < 16) values[threadIdx.x] = kValues[threadIdx.x];
   __syncthreads();
   const int64_t group = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (group >= groups) return;
-  const float factor = scale[group / 4];
-  const uint64_t bytes = reinterpret_cast<const uint64_t*>(data)[group];
+  const float factor = from.scale[group / 4];
+  const uint64_t bytes = reinterpret_cast<const uint64_t*>(from.data)[group];
   using V = Vector<T>;
 #pragma unroll
   for (int part = 0; part < 16 / V::size; ++part) {
@@ -107,12 +107,12 @@ void fp8_rows(const Rows& rows, const void* x, void* out, float* scale, Stream s
   check_launch("float8 rows");
 }
 
-void unpack_nf4(Number number, int64_t count, const uint8_t* data, const float* scale, void* out, Stream stream) {
+void unpack_nf4(Number number, int64_t count, const PackedNf4& from, void* out, Stream stream) {
   with_number(number, [&](auto like) {
     using T = decltype(like);
     const int64_t groups = count / 16;
     unpack_numbers<T>
-        <<<blocks_for(groups, kThreads), kThreads, 0, as_stream(stream)>>>(data, scale, static_cast<T*>(out), groups);
+        <<<blocks_for(groups, kThreads), kThreads, 0, as_stream(stream)>>>(from, static_cast<T*>(out), groups);
   });
   check_launch("numbers of four bits");
 }

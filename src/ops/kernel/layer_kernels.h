@@ -33,29 +33,60 @@ struct AttentionInput {
   const AttentionTap* tap;  // or null
 };
 
+// What the backward pass is given of the forward pass, and where its gradients go.
+struct AttentionBackward {
+  Rows<const float> out, grad;  // the mixed values, and their gradient
+  const float* kept;            // as the forward pass left it
+  Rows<float> grad_q, grad_k, grad_v;
+};
+
 struct AttentionKernel {
   size_t (*scratch)(const AttentionInput&);  // numbers of scratch a thread
   // out gets the mixed values, kept [group][queries][2] what the backward pass needs to form the weights again. A query
   // that sees no key gets zeros.
   void (*forward)(const AttentionInput&, const Rows<float>& out, float* kept, float* scratch);
-  void (*backward)(const AttentionInput&, const Rows<const float>& out, const Rows<const float>& grad,
-                   const float* kept, const Rows<float>& grad_q, const Rows<float>& grad_k, const Rows<float>& grad_v,
-                   float* scratch);
+  void (*backward)(const AttentionInput&, const AttentionBackward&, float* scratch);
+};
+
+// sum = x + added (added and sum may be null), y = sum / rms(sum) * weight; inverse [rows] keeps 1 / rms.
+struct NormForward {
+  int64_t rows;
+  int width;
+  float eps;
+  const float *x, *added, *weight;
+  float *sum, *y, *inverse;
+};
+
+// grad_x = carried + the norm's own gradient (carried may be null); grad_weight (or null) is added to.
+struct NormBackward {
+  int64_t rows;
+  int width;
+  const float *x, *weight, *inverse;  // of the forward pass, x with what was added
+  const float *grad_y, *carried;
+  float *grad_x, *grad_weight;
+};
+
+struct GateBackward {
+  const float *gate, *up, *grad;
+  float *grad_gate, *grad_up;
+};
+
+// One token's heads, turned by its angles.
+struct Rotation {
+  const float* x;
+  ptrdiff_t head_stride;  // of x
+  int heads, width;
+  const float *cosine, *sine;  // [width / 2]
+  float direction;             // -1 turns back
+  float* y;                    // [heads][width]
 };
 
 struct RowKernel {
-  // sum = x + added (added and sum may be null), y = sum / rms(sum) * weight; inverse [rows] keeps 1 / rms.
-  void (*rms_forward)(const float* x, const float* added, const float* weight, float eps, int64_t rows, int width,
-                      float* sum, float* y, float* inverse);
-  // grad_x = carried + the norm's own gradient (carried may be null); grad_weight (or null) is added to.
-  void (*rms_backward)(const float* x, const float* weight, const float* inverse, const float* grad_y,
-                       const float* carried, int64_t rows, int width, float* grad_x, float* grad_weight);
+  void (*rms_forward)(const NormForward&);
+  void (*rms_backward)(const NormBackward&);
   void (*gate_forward)(const float* gate, const float* up, int64_t count, float* y);  // silu(gate) * up
-  void (*gate_backward)(const float* gate, const float* up, const float* grad, int64_t count, float* grad_gate,
-                        float* grad_up);
-  // One token's heads turned by its angles; cosine and sine [width / 2]; direction -1 turns back.
-  void (*rotate)(const float* x, ptrdiff_t head_stride, int heads, int width, const float* cosine, const float* sine,
-                 float direction, float* y);
+  void (*gate_backward)(const GateBackward&, int64_t count);
+  void (*rotate)(const Rotation&);
 };
 
 struct LayerKernels {

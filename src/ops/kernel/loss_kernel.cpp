@@ -117,9 +117,9 @@ void pull_angular(const LossTarget<Real>& t, Workspace<Real>& w, Real* grad) {
 }
 
 template <class Real>
-void sample(const LossTarget<Real>& t, const Real* descriptor, const Real* share, int batch,
-            const LossOutput<Real>& out, Real* base) {
+void sample(const LossTarget<Real>& t, const LossInput<Real>& in, const LossOutput<Real>& out, Real* base) {
   const int n = t.prototypes, D = t.size, M = t.bins;
+  const Real *descriptor = in.descriptor, *share = in.share;
   size_t size;
   Workspace<Real> w = lay_out(t, base, &size);
   read_angular(t, descriptor + t.angular_begin, w);
@@ -136,7 +136,7 @@ void sample(const LossTarget<Real>& t, const Real* descriptor, const Real* share
   *out.weight = t.adaptive ? exponential(-out.distance[nearest] / t.tau) : t.fixed_weight;
   *out.loss = *out.weight * all;
   if (!out.grad) return;
-  const Real scale = *out.weight / static_cast<Real>(batch);
+  const Real scale = *out.weight / static_cast<Real>(in.batch);
   for (int s = 0; s < n; ++s) w.factor[s] = 2 * scale * share[s];
   if (t.confidence_moves) w.factor[nearest] -= 2 * scale * all / t.tau;
   combine_rows(out.grad, w.factor, w.rows, n, D);

@@ -17,6 +17,13 @@ struct LossTarget {
 };
 
 template <class Real>
+struct LossInput {
+  const Real* descriptor;  // [D]
+  const Real* share;       // [n]: how much of the sample each prototype stands for
+  int batch;               // samples of its batch
+};
+
+template <class Real>
 struct LossOutput {
   Real *distance, *divergence;  // [n]
   Real *weight, *loss;          // [1]
@@ -26,9 +33,7 @@ struct LossOutput {
 template <class Real>
 struct LossFunctions {
   size_t (*scratch)(const LossTarget<Real>&);  // numbers
-  // `share` [n]: how much of the sample each prototype stands for.
-  void (*sample)(const LossTarget<Real>&, const Real* descriptor, const Real* share, int batch, const LossOutput<Real>&,
-                 Real* scratch);
+  void (*sample)(const LossTarget<Real>&, const LossInput<Real>&, const LossOutput<Real>&, Real* scratch);
 };
 
 #define ASR_DECLARE_KERNEL(name)        \

@@ -5,10 +5,13 @@
 namespace asr::kernel::ASR_KERNEL {
 namespace {
 
-void rms_row(const float* x, const float* added, const float* weight, float eps, int width, float* sum, float* y,
-             float* inverse) {
-  const float* from = x;
-  if (added) {
+void rms_row(const NormForward& of, int64_t row) {
+  const int width = of.width;
+  const int64_t begin = row * width;
+  const float *from = of.x + begin, *weight = of.weight;
+  if (of.added) {
+    const float *x = from, *added = of.added + begin;
+    float* sum = of.sum + begin;
     for (int i = 0; i < width; ++i) sum[i] = x[i] + added[i];
     from = sum;
   }
@@ -17,42 +20,46 @@ void rms_row(const float* x, const float* added, const float* weight, float eps,
   for (; i + kLanes <= width; i += kLanes) squares += load(from + i) * load(from + i);
   float mean = total(squares);
   for (; i < width; ++i) mean += from[i] * from[i];
-  const float factor = 1 / __builtin_sqrtf(mean / static_cast<float>(width) + eps);
-  *inverse = factor;
+  const float factor = 1 / __builtin_sqrtf(mean / static_cast<float>(width) + of.eps);
+  of.inverse[row] = factor;
+  float* y = of.y + begin;
   for (i = 0; i < width; ++i) y[i] = from[i] * factor * weight[i];
 }
 
-void rms_forward(const float* x, const float* added, const float* weight, float eps, int64_t rows, int width,
-                 float* sum, float* y, float* inverse) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t at = r * width;
-    rms_row(x + at, added ? added + at : nullptr, weight, eps, width, added ? sum + at : nullptr, y + at, inverse + r);
-  }
+void rms_forward(const NormForward& of) {
+  for (int64_t r = 0; r < of.rows; ++r) rms_row(of, r);
 }
 
 // y = x f w with f = 1 / rms: dx = f w g - x f^3 mean(w g x).
-void rms_pull(const float* x, const float* weight, float f, const float* g, const float* carried, int width,
-              float* grad) {
+void rms_pull(const NormBackward& of, int64_t row) {
+  const int width = of.width;
+  const int64_t begin = row * width;
+  const float *x = of.x + begin, *weight = of.weight, *g = of.grad_y + begin, f = of.inverse[row];
   Vec along{};
   int i = 0;
   for (; i + kLanes <= width; i += kLanes) along += load(x + i) * load(weight + i) * load(g + i);
   float dot = total(along);
   for (; i < width; ++i) dot += x[i] * weight[i] * g[i];
   const float back = f * f * f * dot / static_cast<float>(width);
+  const float* carried = of.carried ? of.carried + begin : nullptr;
+  float* grad = of.grad_x + begin;
   if (carried)
     for (i = 0; i < width; ++i) grad[i] = carried[i] + (f * weight[i] * g[i] - back * x[i]);
   else
     for (i = 0; i < width; ++i) grad[i] = f * weight[i] * g[i] - back * x[i];
 }
 
-void rms_backward(const float* x, const float* weight, const float* inverse, const float* grad_y, const float* carried,
-                  int64_t rows, int width, float* grad_x, float* grad_weight) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t at = r * width;
-    const float *from = x + at, *g = grad_y + at, f = inverse[r];
-    rms_pull(from, weight, f, g, carried ? carried + at : nullptr, width, grad_x + at);
-    if (!grad_weight) continue;
-    for (int i = 0; i < width; ++i) grad_weight[i] += f * from[i] * g[i];
+void rms_pull_weight(const NormBackward& of, int64_t row) {
+  const int width = of.width;
+  const float *x = of.x + row * width, *g = of.grad_y + row * width, f = of.inverse[row];
+  float* grad = of.grad_weight;
+  for (int i = 0; i < width; ++i) grad[i] += f * x[i] * g[i];
+}
+
+void rms_backward(const NormBackward& of) {
+  for (int64_t r = 0; r < of.rows; ++r) {
+    rms_pull(of, r);
+    if (of.grad_weight) rms_pull_weight(of, r);
   }
 }
 
@@ -92,19 +99,21 @@ void gate_forward(const float* gate, const float* up, int64_t count, float* y) {
   });
 }
 
-void gate_backward(const float* gate, const float* up, const float* grad, int64_t count, float* grad_gate,
-                   float* grad_up) {
-  each_vector<3, 2>({gate, up, grad}, {grad_gate, grad_up}, count, [](const float* const* in, float* const* out) {
+void gate_backward(const GateBackward& of, int64_t count) {
+  const auto pull_vector = [](const float* const* in, float* const* out) {
     const Vec g = load(in[0]), u = load(in[1]), pull = load(in[2]), s = sigmoid(g);
     at(out[0]) = pull * u * s * (1.0f + g * (1.0f - s));
     at(out[1]) = pull * g * s;
-  });
+  };
+  each_vector<3, 2>({of.gate, of.up, of.grad}, {of.grad_gate, of.grad_up}, count, pull_vector);
 }
 
-void rotate(const float* x, ptrdiff_t head_stride, int heads, int width, const float* cosine, const float* sine,
-            float direction, float* y) {
-  const int half = width / 2;
-  for (int h = 0; h < heads; ++h, x += head_stride, y += width)
+void rotate(const Rotation& of) {
+  const int half = of.width / 2;
+  const float *x = of.x, *cosine = of.cosine, *sine = of.sine;
+  const float direction = of.direction;  // a copy, which no store of y can be taken to change
+  float* y = of.y;
+  for (int h = 0; h < of.heads; ++h, x += of.head_stride, y += of.width)
     for (int i = 0; i < half; ++i) {
       const float a = x[i], b = x[half + i], c = cosine[i], s = direction * sine[i];
       y[i] = a * c - b * s;

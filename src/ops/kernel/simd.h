@@ -275,7 +275,7 @@ struct Room {
   }
 };
 
-// ---- small matrix products: C [rows][cols] (+)= A [rows][inner] B [inner][cols], cols in whole vectors -------
+// ---- small matrix products: C (+)= A B ---------------------------------------------------------------------
 
 // The matrix products leave the memory idle, so each of their steps asks for one more line of the next maps.
 struct Ahead {
@@ -283,65 +283,87 @@ struct Ahead {
   ptrdiff_t step;  // 64, or 0 when nothing comes next
 };
 
+// A or B: its first number, and how far apart its rows lie.
+template <class Num>
+struct Factor {
+  const Num* at;
+  ptrdiff_t row;
+};
+template <class Num>
+Factor(const Num*, ptrdiff_t) -> Factor<Num>;
+
+// C.
+template <class Num>
+struct Result {
+  Num* at;
+  ptrdiff_t row;
+  int rows, cols;    // cols in whole vectors
+  bool add = false;  // to what it holds
+};
+template <class Num>
+Result(Num*, ptrdiff_t, int, int, bool = false) -> Result<Num>;
+
 template <int R, int N, class Num, class A, class B>
-inline void block(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int inner,
-                  bool accumulate, Ahead& ahead) {
+inline void block(Result<Num> c, Factor<A> a, Factor<B> b, int inner, Ahead& ahead) {
   const char* line = ahead.at;
   constexpr int lanes = Simd<Num>::lanes;
   Vec<Num> acc[R][N];
   for (int r = 0; r < R; ++r)
-    for (int n = 0; n < N; ++n) acc[r][n] = accumulate ? load<Num>(c + r * ldc + n * lanes) : Vec<Num>{};
+    for (int n = 0; n < N; ++n) acc[r][n] = c.add ? load<Num>(c.at + r * c.row + n * lanes) : Vec<Num>{};
   for (int k = 0; k < inner; ++k) {
     __builtin_prefetch(line, 0, 2);
     line += ahead.step;
     Vec<Num> right[N];
-    for (int n = 0; n < N; ++n) right[n] = spread<Num>(load<Num>(b + k * ldb + n * lanes));
+    for (int n = 0; n < N; ++n) right[n] = spread<Num>(load<Num>(b.at + k * b.row + n * lanes));
     for (int r = 0; r < R; ++r) {
-      const A left = a[r * lda + k];
+      const A left = a.at[r * a.row + k];
       for (int n = 0; n < N; ++n) acc[r][n] += left * right[n];
     }
   }
   for (int r = 0; r < R; ++r)
-    for (int n = 0; n < N; ++n) at(c + r * ldc + n * lanes) = acc[r][n];
+    for (int n = 0; n < N; ++n) at(c.at + r * c.row + n * lanes) = acc[r][n];
   ahead.at = line;
 }
 
 template <int N, class Num, class A, class B>
-inline void rows_of(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int rows, int inner,
-                    bool accumulate, Ahead& ahead) {
-  int r = 0;
-  for (; r + 4 <= rows; r += 4) block<4, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
-  switch (rows - r) {
+inline void rows_of(Result<Num> c, Factor<A> a, Factor<B> b, int inner, Ahead& ahead) {
+  int left = c.rows;
+  for (; left >= 4; left -= 4) {
+    block<4, N>(c, a, b, inner, ahead);
+    c.at += 4 * c.row;
+    a.at += 4 * a.row;
+  }
+  switch (left) {
     case 3:
-      return block<3, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<3, N>(c, a, b, inner, ahead);
     case 2:
-      return block<2, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<2, N>(c, a, b, inner, ahead);
     case 1:
-      return block<1, N>(c + r * ldc, ldc, a + r * lda, lda, b, ldb, inner, accumulate, ahead);
+      return block<1, N>(c, a, b, inner, ahead);
     default:
       return;
   }
 }
 
 template <class Num, class A, class B>
-void product(Num* c, ptrdiff_t ldc, const A* a, ptrdiff_t lda, const B* b, ptrdiff_t ldb, int rows, int cols, int inner,
-             bool accumulate, Ahead& ahead) {
+void product(Result<Num> c, Factor<A> a, Factor<B> b, int inner, Ahead& ahead) {
   constexpr int lanes = Simd<Num>::lanes;
-  for (int col = 0; col < cols;) {
-    const int left = (cols - col) / lanes;
+  for (int left = c.cols / lanes; left > 0;) {
     const int take = left == 4 ? 2 : left >= 3 ? 3 : left;
     switch (take) {
       case 3:
-        rows_of<3>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<3>(c, a, b, inner, ahead);
         break;
       case 2:
-        rows_of<2>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<2>(c, a, b, inner, ahead);
         break;
       default:
-        rows_of<1>(c + col, ldc, a, lda, b + col, ldb, rows, inner, accumulate, ahead);
+        rows_of<1>(c, a, b, inner, ahead);
         break;
     }
-    col += take * lanes;
+    c.at += take * lanes;
+    b.at += take * lanes;
+    left -= take;
   }
 }
 

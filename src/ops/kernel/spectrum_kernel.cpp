@@ -60,11 +60,11 @@ void take_scratch(const Tables<Real>& t, int tokens, Room<Real>& room, Workspace
 }
 
 template <class Num, class Real>
-Workspace<Num> lay_out(const Tables<Real>& t, int tokens, Real* kept, Real* scratch) {
+Workspace<Num> lay_out(const Tables<Real>& t, const HeadGroup<Real>& group) {
   Workspace<Num> w;
-  Room<Real> first{kept}, second{scratch};
-  take_kept(t, tokens, first, w);
-  take_scratch(t, tokens, second, w);
+  Room<Real> kept{group.kept}, scratch{group.scratch};
+  take_kept(t, group.input->tokens, kept, w);
+  take_scratch(t, group.input->tokens, scratch, w);
   clear(w.zeros, 2 * t.pad);
   w.ahead = {nullptr, 0};
   return w;
@@ -84,10 +84,19 @@ int find_rows(const HeadInput<Real>& in, const Real** rows) {
   return used;
 }
 
+// Clears n numbers of which `heads` maps are about to be written, where others are left. Whole vectors: GCC 12 may turn
+// a loop over the lanes that are left into stores that must be aligned and are not.
+template <class Num>
+void clear_unfilled(Num* to, int n, int heads) {
+  if (heads < Simd<Num>::maps) clear(to, n);
+}
+
 // Weighted mean over tokens, normalised to sum 1; a map that no head fills is 0.
 template <class Num, class Real>
-void aggregate(const Tables<Real>& t, const HeadInput<Real>* in, int heads, Workspace<Num>& w) {
-  const int cells = t.height * t.width;
+void aggregate(const Tables<Real>& t, const HeadGroup<Real>& group, Workspace<Num>& w) {
+  const HeadInput<Real>* in = group.input;
+  const int cells = t.height * t.width, heads = group.heads;
+  clear_unfilled(w.map, cells, heads);
   for (int j = 0; j < heads; ++j) {
     const int tokens = in[j].tokens, used = find_rows(in[j], w.rows);
     Real *token = w.token + j * tokens, *factor = w.factor + j * tokens;
@@ -105,8 +114,6 @@ void aggregate(const Tables<Real>& t, const HeadInput<Real>* in, int heads, Work
     else
       for (int i = 0; i < cells; ++i) w.map[i][j] = share * w.row[i];
   }
-  for (int j = heads; j < Simd<Num>::maps; ++j)
-    for (int i = 0; i < cells; ++i) set_lane(w.map[i], j, 0);
 }
 
 template <class Num, class Real>
@@ -124,9 +131,11 @@ void transform(const Tables<Real>& t, Workspace<Num>& w) {
     for (int y = 0; y < W; ++y) odd[(n - 1) * row + y] = a[y] - b[y];
     for (int y = W; y < row; ++y) odd[(n - 1) * row + y] = Num{};
   }
-  product(w.mid, row, t.cos_h, t.even_h, even, row, t.even_h, row, t.even_h, false, w.ahead);
-  product(w.mid + t.even_h * row, row, t.sin_h, t.odd_h, odd, row, t.odd_h, row, t.odd_h, false, w.ahead);
-  product(w.wave, 2 * t.pad, w.mid, row, t.basis_w, 2 * t.pad, H, 2 * t.pad, W, false, w.ahead);
+  const int wide = 2 * t.pad;
+  const Factor cosines{t.cos_h, t.even_h}, sines{t.sin_h, t.odd_h};
+  product(Result{w.mid, row, t.even_h, row}, cosines, Factor{even, row}, t.even_h, w.ahead);
+  product(Result{w.mid + t.even_h * row, row, t.odd_h, row}, sines, Factor{odd, row}, t.odd_h, w.ahead);
+  product(Result{w.wave, wide, H, wide}, Factor{w.mid, row}, Factor{t.basis_w, wide}, W, w.ahead);
 }
 
 // The sine row that belongs to cosine row u; zeros where u has none (u = 0 and Nyquist).
@@ -201,11 +210,10 @@ void histograms(const Tables<Real>& t, const Num* p, Num* out) {
 }
 
 template <class Num, class Real = RealOf<Num>>
-void forward(const Tables<Real>& t, const HeadInput<Real>* in, const HeadOutput<Real>* out, int heads, Real* kept_room,
-             Real* scratch_room) {
-  Workspace<Num> w = lay_out<Num>(t, in->tokens, kept_room, scratch_room);
-  aggregate(t, in, heads, w);
-  w.ahead = start_ahead(*in);
+void forward(const Tables<Real>& t, const HeadGroup<Real>& group, const HeadOutput<Real>* out) {
+  Workspace<Num> w = lay_out<Num>(t, group);
+  aggregate(t, group, w);
+  w.ahead = start_ahead(*group.input);
   transform(t, w);
   power(t, w);
 
@@ -223,7 +231,7 @@ void forward(const Tables<Real>& t, const HeadInput<Real>* in, const HeadOutput<
   scale(a, 1 / guarded<Num>(t, sum(d, M) / static_cast<Real>(M)), d, M);
   int64_t peaks[Simd<Num>::maps];
   find_peak(t, w.power, peaks);
-  for (int j = 0; j < heads; ++j) {
+  for (int j = 0; j < group.heads; ++j) {
     const int64_t peak = *out[j].peak = peaks[j];
     set_lane(a[M], j, t.radius[peak]);
     set_lane(a[M + 1], j, t.angle[peak]);
@@ -252,11 +260,10 @@ void pull_head(const Tables<Real>& t, const HeadGradient<Real>* of, int heads, W
     for (int i = 0; i < size; ++i) w.grad_head[i] = of->pull[i] + of->slope[i] * (w.head[i] - of->mean[i]);
     return;
   }
+  clear_unfilled(w.grad_head, size, heads);
   for (int j = 0; j < heads; ++j)
     for (int i = 0; i < size; ++i)
       set_lane(w.grad_head[i], j, of[j].pull[i] + of[j].slope[i] * (of[j].head[i] - of[j].mean[i]));
-  for (int j = heads; j < Simd<Num>::maps; ++j)
-    for (int i = 0; i < size; ++i) set_lane(w.grad_head[i], j, 0);
 }
 
 // dL/dpower of every half-plane entry, from dL/dhead.
@@ -278,7 +285,8 @@ void pull_power(const Tables<Real>& t, const HeadGradient<Real>* of, int heads, 
   for (int m = 0; m < M; ++m) coefficient[K + m] = gd[m] + (ga[m] - along_a) / mean;
   const Num along_d = where_moving(t, kept[1], dot(coefficient + K, d, M));
   for (int m = 0; m < M; ++m) coefficient[K + m] = (coefficient[K + m] - along_d) / kept[1];
-  product(w.pull, t.half, coefficient, K + M, t.bins, t.half, 1, t.half, K + M, true, w.ahead);
+  product(Result{w.pull, t.half, 1, t.half, /*add=*/true}, Factor{coefficient, K + M}, Factor{t.bins, t.half}, K + M,
+          w.ahead);
   for (int j = 0; j < heads; ++j) {
     Num& top = w.pull[t.half_index[of[j].peak]];
     set_lane(top, j, lane(top, j) + lane(peak_pull, j));
@@ -315,13 +323,14 @@ template <class Num, class Real>
 void pull_map(const Tables<Real>& t, Workspace<Num>& w) {
   const int H = t.height, W = t.width, row = t.row;
   const int wide = 2 * t.pad;
-  const Real* sines = t.basis_w_back + static_cast<ptrdiff_t>(t.pad + 1) * row;
-  product(w.mid, row, w.wave, wide, t.basis_w_back, row, H, row, t.even_w, false, w.ahead);
-  product(w.mid, row, w.wave + t.pad + 1, wide, sines, row, H, row, t.odd_w, true, w.ahead);
+  const Factor cosines_w{t.basis_w_back, row}, sines_w{t.basis_w_back + static_cast<ptrdiff_t>(t.pad + 1) * row, row};
+  product(Result{w.mid, row, H, row}, Factor{w.wave, wide}, cosines_w, t.even_w, w.ahead);
+  product(Result{w.mid, row, H, row, /*add=*/true}, Factor{w.wave + t.pad + 1, wide}, sines_w, t.odd_w, w.ahead);
   Num* even = w.folded;
   Num* odd = w.folded + t.even_h * row;
-  product(even, row, t.cos_h, t.even_h, w.mid, row, t.even_h, row, t.even_h, false, w.ahead);
-  product(odd, row, t.sin_h, t.odd_h, w.mid + t.even_h * row, row, t.odd_h, row, t.odd_h, false, w.ahead);
+  const Factor cosines_h{t.cos_h, t.even_h}, sines_h{t.sin_h, t.odd_h};
+  product(Result{even, row, t.even_h, row}, cosines_h, Factor{w.mid, row}, t.even_h, w.ahead);
+  product(Result{odd, row, t.odd_h, row}, sines_h, Factor{w.mid + t.even_h * row, row}, t.odd_h, w.ahead);
   for (int n = 0; n < t.even_h; ++n) {
     const bool pair = n >= 1 && n <= t.odd_h;
     const Num* e = even + n * row;
@@ -332,11 +341,11 @@ void pull_map(const Tables<Real>& t, Workspace<Num>& w) {
   }
 }
 
-// Gradient of one head's tokens, from that of its map in w.row.
+// Gradient of the tokens of a group's head j, from that of its map in w.row.
 template <class Num, class Real>
-void pull_tokens(const Tables<Real>& t, const HeadInput<Real>& in, const Real* token, const Real* factor,
-                 Workspace<Num>& w, Real* grad) {
+void pull_tokens(const Tables<Real>& t, const HeadInput<Real>& in, int j, Workspace<Num>& w, Real* grad) {
   const int cells = t.height * t.width;
+  const Real *token = w.token + j * in.tokens, *factor = w.factor + j * in.tokens;
   if (t.token_norm) dot_rows(w.rows, w.row, find_rows(in, w.rows), cells, w.shift);
   for (int k = 0, i = 0; k < in.tokens; ++k) {
     Real* to = grad + static_cast<ptrdiff_t>(k) * cells;
@@ -355,11 +364,11 @@ void pull_tokens(const Tables<Real>& t, const HeadInput<Real>& in, const Real* t
 }
 
 template <class Num, class Real = RealOf<Num>>
-void backward(const Tables<Real>& t, const HeadInput<Real>* in, const HeadGradient<Real>* of, int heads,
-              Real* kept_room, Real* scratch_room, bool filled) {
-  Workspace<Num> w = lay_out<Num>(t, in->tokens, kept_room, scratch_room);
-  if (!filled) aggregate(t, in, heads, w);
-  w.ahead = start_ahead(*in);
+void backward(const Tables<Real>& t, const HeadGroup<Real>& group, const HeadGradient<Real>* of, bool filled) {
+  const int heads = group.heads;
+  Workspace<Num> w = lay_out<Num>(t, group);
+  if (!filled) aggregate(t, group, w);
+  w.ahead = start_ahead(*group.input);
   if (!filled) {
     transform(t, w);
     power(t, w);
@@ -371,12 +380,12 @@ void backward(const Tables<Real>& t, const HeadInput<Real>* in, const HeadGradie
   const Num along = 2 * dot(w.pull, w.power, t.half);
   pull_wave(t, w);
   pull_map(t, w);
-  const int cells = t.height * t.width, tokens = in->tokens;
+  const int cells = t.height * t.width;
   for (int j = 0; j < heads; ++j) {
     const Real denominator = w.denominator[j], share = 1 / denominator;
     const Real shift = -share * where_moving(t, denominator, lane(along, j));
     for (int i = 0; i < cells; ++i) w.row[i] = share * lane(w.map[i], j) + shift;
-    pull_tokens(t, in[j], w.token + j * tokens, w.factor + j * tokens, w, of[j].grad);
+    pull_tokens(t, group.input[j], j, w, of[j].grad);
   }
 }
 

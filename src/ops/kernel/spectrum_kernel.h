@@ -96,6 +96,14 @@ struct Sizes {
   size_t kept, scratch;
 };
 
+// The heads of one call, which have equally many tokens, and its working memory.
+template <class Real>
+struct HeadGroup {
+  const HeadInput<Real>* input;  // [heads]
+  int heads;
+  Real *kept, *scratch;
+};
+
 // Two forms: one head a call with vectors along its map, for which Tables are padded to whole vectors of `lanes`
 // numbers; or a vector of heads a call ("packed"), which has neither padding nor sums across a vector: for small maps.
 template <class Real>
@@ -103,11 +111,9 @@ struct Functions {
   const char* name;
   int lanes, heads;  // at most `heads` a call
   Sizes (*sizes)(const Tables<Real>&, int tokens);
-  void (*forward)(const Tables<Real>&, const HeadInput<Real>*, const HeadOutput<Real>*, int heads, Real* kept,
-                  Real* scratch);
+  void (*forward)(const Tables<Real>&, const HeadGroup<Real>&, const HeadOutput<Real>*);
   // `filled`: `kept` is as forward left it for these heads; it is used up. Otherwise it is computed again.
-  void (*backward)(const Tables<Real>&, const HeadInput<Real>*, const HeadGradient<Real>*, int heads, Real* kept,
-                   Real* scratch, bool filled);
+  void (*backward)(const Tables<Real>&, const HeadGroup<Real>&, const HeadGradient<Real>*, bool filled);
 };
 
 #define ASR_DECLARE_KERNEL(name)          \

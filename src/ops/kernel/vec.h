@@ -71,9 +71,14 @@ inline Vec exponential(Vec x) {
   return gone ? Vec{} : value;
 }
 
-// ---- C [rows][vectors] (+)= A B over inner indices [from, to): A at a[row * a_row + inner * a_inner], B by rows
-// --------
+// ---- C (+)= A B over inner indices [from, to): A at a.at[row * a.row + inner * a.inner], B by rows ------------------
 
+// C: at most kTileRows rows, each of whole vectors.
+struct Result {
+  float* at;
+  ptrdiff_t row;
+  int rows, vectors;
+};
 struct Left {
   const float* at;
   ptrdiff_t row, inner;
@@ -103,30 +108,40 @@ inline void tile(float* c, ptrdiff_t c_row, Left a, Right b, Range inner) {
     for (int n = 0; n < N; ++n) at(c + r * c_row + n * kLanes) = sum[r][n];
 }
 
-// Whole tiles of R rows, then the rest in tiles of half the height.
+// Fewer than 2 R rows: a tile of R where there are as many, then the rest in tiles of half the height.
 template <bool Add, int R, int N>
-inline void tiles(float* c, ptrdiff_t c_row, Left a, Right b, int rows, Range inner) {
-  int r = 0;
-  for (; r + R <= rows; r += R) tile<Add, R, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, inner);
+inline void tiles(Result c, Left a, Right b, Range inner) {
+  const int done = c.rows >= R ? R : 0;
+  if (done > 0) tile<Add, R, N>(c.at, c.row, a, b, inner);
   if constexpr (R > 1)
-    if (r < rows) tiles<Add, R / 2, N>(c + r * c_row, c_row, {a.at + r * a.row, a.row, a.inner}, b, rows - r, inner);
+    if (c.rows > done)
+      tiles<Add, R / 2, N>({c.at + done * c.row, c.row, c.rows - done, N}, {a.at + done * a.row, a.row, a.inner}, b,
+                           inner);
 }
 
 template <bool Add>  // to what C holds
-inline void product(float* c, ptrdiff_t c_row, Left a, Right b, int rows, int vectors, Range inner) {
-  for (int v = 0; v < vectors;) {
-    const int left = vectors - v, take = left == 4 ? 2 : left >= kTileVectors ? kTileVectors : left;
-    float* to = c + v * kLanes;
+inline void product(Result c, Left a, Right b, Range inner) {
+  for (int v = 0; v < c.vectors;) {
+    const int left = c.vectors - v, take = left == 4 ? 2 : left >= kTileVectors ? kTileVectors : left;
+    const Result to{c.at + v * kLanes, c.row, c.rows, take};
     const Right from{b.at + v * kLanes, b.row};
     if (take == 3)
-      tiles<Add, kTileRows, 3>(to, c_row, a, from, rows, inner);
+      tiles<Add, kTileRows, 3>(to, a, from, inner);
     else if (take == 2)
-      tiles<Add, kTileRows, 2>(to, c_row, a, from, rows, inner);
+      tiles<Add, kTileRows, 2>(to, a, from, inner);
     else
-      tiles<Add, kTileRows, 1>(to, c_row, a, from, rows, inner);
+      tiles<Add, kTileRows, 1>(to, a, from, inner);
     v += take;
   }
 }
+
+// Dense rows of `width` numbers, `row` apart.
+template <class Real>
+struct Matrix {
+  Real* at;
+  ptrdiff_t row;
+  int rows, width;
+};
 
 // to [width][pad] = from [rows][width], turned; columns beyond `rows` are zeros. Four by four in registers.
 inline void turn_block(const float* from, ptrdiff_t row, float* to, ptrdiff_t pad) {
@@ -141,13 +156,13 @@ inline void turn_block(const float* from, ptrdiff_t row, float* to, ptrdiff_t pa
   put(2, __builtin_shufflevector(ef, gh, 0, 1, 4, 5));
   put(3, __builtin_shufflevector(ef, gh, 2, 3, 6, 7));
 }
-inline void turn(const float* from, ptrdiff_t row, int rows, int width, int pad, float* to) {
-  const int whole_rows = rows / 4 * 4, whole_width = width / 4 * 4;
+inline void turn(Matrix<const float> from, float* to, int pad) {
+  const int whole_rows = from.rows / 4 * 4, whole_width = from.width / 4 * 4;
   for (int r = 0; r < whole_rows; r += 4)
-    for (int i = 0; i < whole_width; i += 4) turn_block(from + r * row + i, row, to + i * pad + r, pad);
-  for (int i = 0; i < width; ++i) {
-    for (int r = i < whole_width ? whole_rows : 0; r < rows; ++r) to[i * pad + r] = from[r * row + i];
-    for (int r = rows; r < pad; ++r) to[i * pad + r] = 0;
+    for (int i = 0; i < whole_width; i += 4) turn_block(from.at + r * from.row + i, from.row, to + i * pad + r, pad);
+  for (int i = 0; i < from.width; ++i) {
+    for (int r = i < whole_width ? whole_rows : 0; r < from.rows; ++r) to[i * pad + r] = from.at[r * from.row + i];
+    for (int r = from.rows; r < pad; ++r) to[i * pad + r] = 0;
   }
 }
 
