@@ -54,7 +54,7 @@ void tapped_attention(benchmark::State& state, bool fused) {
   request.columns = torch::arange(kVisual).expand({kBatch, kVisual});
   measure(state, {q, k, v}, [&] {
     TapResult tapped;
-    const auto out = attend_and_tap(q, k, v, mask, /*causal=*/true, fused ? &request : nullptr, &tapped);
+    const auto out = attend_and_tap({q, k, v, mask, /*causal=*/true}, {fused ? &request : nullptr, &tapped});
     const auto rows = fused ? tapped.layers[0] : attention_rows(q, k, mask, /*causal=*/true, request);
     return at::cat({out.flatten(), rows.flatten()});
   });

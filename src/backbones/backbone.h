@@ -77,7 +77,7 @@ struct Output {
   // none), largest entries and mean over patches. [B, tower width]
   torch::Tensor image_input, text_input, tower_first, tower_max, tower_mean;
   // Of early_layer: mean over visual and over question positions behind the input norm of the layer after it, float32.
-  // Where pictures are the memory of cross-attention, their mean is that of the memory.
+  // Where pictures are the context of cross-attention, their mean is that of the context.
   torch::Tensor early_image, early_text;  // [B, width]
 };
 

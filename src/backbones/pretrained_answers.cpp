@@ -81,7 +81,7 @@ KvCache PretrainedBackbone::read_prefix(const SharedPrefix& prefix, const RowGro
   own.keep_rows(torch::tensor(groups.leads, at::kLong).to(device()));
   const auto in = inputs(looking_rows(batch, groups.leads), {prefix.ids, prefix.mask, {}}, own.pass(), nullptr);
   KvCache out;  // without room: nothing is added to it
-  text_.decoder(in.x, in.positions, prefix.mask, own.pass(), &out);
+  text_.decoder(in.x, {.positions = in.positions, .mask = prefix.mask, .cache = &out}, own.pass());
   return out;
 }
 
@@ -99,7 +99,7 @@ PretrainedBackbone::ReadPrompt PretrainedBackbone::read_prompt(const Batch& batc
     const auto in = inputs(batch, text, pass, nullptr);
     out.positions = in.positions;
     out.cache.room = longest + limit;
-    out.hidden = text_.decoder(in.x, in.positions, text.mask, pass, &out.cache);
+    out.hidden = text_.decoder(in.x, {.positions = in.positions, .mask = text.mask, .cache = &out.cache}, pass);
     return out;
   }
   check_tokens(text.ids);
@@ -108,8 +108,8 @@ PretrainedBackbone::ReadPrompt PretrainedBackbone::read_prompt(const Batch& batc
   out.cache = read_prefix(prefix, groups, batch, pass)
                   .spread(torch::tensor(groups.group, at::kLong).to(device()), prefix.ids.size(1) + suffix + limit);
   const auto words = at::embedding(text_.embedding, text.ids.narrow(1, longest - suffix, suffix)).to(compute_type());
-  out.hidden =
-      text_.decoder(words, out.positions.narrow(-1, longest - suffix, suffix), prefix.suffix_mask, pass, &out.cache);
+  const auto behind = out.positions.narrow(-1, longest - suffix, suffix);
+  out.hidden = text_.decoder(words, {.positions = behind, .mask = prefix.suffix_mask, .cache = &out.cache}, pass);
   return out;
 }
 
@@ -141,9 +141,9 @@ std::vector<std::vector<int64_t>> PretrainedBackbone::continue_greedily(const Ba
   GreedyLoop loop;
   loop.logits = [this](const torch::Tensor& state) { return text_.logits(state); };
   loop.advance = [&](const torch::Tensor& ids, const torch::Tensor& position) {
+    const auto positions = parts ? position.unsqueeze(0).expand({3, -1, -1}) : position;
     return text_.decoder(at::embedding(text_.embedding, ids).to(compute_type()),
-                         parts ? position.unsqueeze(0).expand({3, -1, -1}) : position, {}, answering.pass(),
-                         &read.cache);
+                         {.positions = positions, .cache = &read.cache}, answering.pass());
   };
   loop.keep_rows = [&](const torch::Tensor& rows) {
     read.cache.keep_rows(rows);

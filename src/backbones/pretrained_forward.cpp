@@ -70,7 +70,9 @@ PretrainedBackbone::Inspection PretrainedBackbone::inspect(const Batch& batch, c
     request.rows = out.rows = positions_of(text_rows);
     request.columns = out.columns = positions_of(batch.ids.eq(image_token_).logical_and(batch.mask));
   }
-  out.hidden = text_.decoder(in.x, in.positions, batch.mask, pass, nullptr, in_text ? &request : nullptr, &out.taps);
+  DecoderInput input{.positions = in.positions, .mask = batch.mask};
+  if (in_text) input.tap = {&request, &out.taps};
+  out.hidden = text_.decoder(in.x, input, pass);
   out.features = in.features;
   if (vision) {
     out.taps = look.tap.result;
@@ -176,8 +178,9 @@ Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const W
   check_early_layer(want, depth);
   inside.normed_layer = want.early_layer;
   inside.stop_there = !needs_last_layer(want);  // embeddings alone need nothing above their layer
-  const auto hidden = text_.decoder(in.x, in.positions, batch.mask, pass, nullptr,
-                                    request.layers.empty() ? nullptr : &request, &taps, {}, &inside);
+  DecoderInput input{.positions = in.positions, .mask = batch.mask, .inside = &inside};
+  if (!request.layers.empty()) input.tap = {&request, &taps};
+  const auto hidden = text_.decoder(in.x, input, pass);
 
   if (taps_vision_path(want)) {
     attention_output(batch, look.tap.rows, look.tap.result, look.tap.columns, out);

@@ -1,5 +1,5 @@
 // A pass of the built-in backbones: visual tokens, what a method inserts after them, and words, in one sequence or
-// with the first two as the memory of cross-attention.
+// with the first two as the context of cross-attention.
 #include "backbones/greedy.h"
 #include "backbones/pass_parts.h"
 #include "backbones/rows.h"
@@ -51,7 +51,7 @@ TinyBackbone::Sequence TinyBackbone::sequence(const Batch& batch, const Pass& wh
   return out;
 }
 
-// x, and the memory of cross-attention.
+// x, and the context of cross-attention.
 std::pair<torch::Tensor, torch::Tensor> TinyBackbone::decoder_inputs(const Sequence& s,
                                                                      const torch::Tensor& words) const {
   if (config_.text.cross) return {words, s.seen};
@@ -135,11 +135,12 @@ Output TinyBackbone::forward(const Batch& batch, const Pass& pass, const Want& w
   if (want.pooled || want.states) inside.layer = options_.geometry_layer ? options_.geometry_layer : depth;
   inside.normed_layer = want.early_layer;
   inside.stop_there = !needs_last_layer(want);  // embeddings need nothing above
-  const auto [x, memory] = decoder_inputs(s, words);
+  const auto [x, context] = decoder_inputs(s, words);
   const auto positions = at::arange(s.shift + T, batch.ids.options()).expand({B, s.shift + T});
   const auto mask = s.shift ? at::cat({torch::ones({B, s.shift}, batch.mask.options()), batch.mask}, 1) : batch.mask;
-  const auto hidden = decoder_(x, positions, mask, pass, nullptr, want.tap_layers ? &request : nullptr,
-                               want.tap_layers ? &tapped : nullptr, memory, &inside);
+  DecoderInput input{.positions = positions, .mask = mask, .context = context, .inside = &inside};
+  if (want.tap_layers) input.tap = {&request, &tapped};
+  const auto hidden = decoder_(x, input, pass);
 
   const int64_t grid = config_.vision.grid();
   if (want.tap_layers)
@@ -180,20 +181,23 @@ std::vector<std::vector<int64_t>> TinyBackbone::generate(const Batch& batch, con
     real = at::cat({torch::ones({B, s.shift}, real.options()), real}, 1);
   }
   AnsweringPass answering(pass);
-  auto [x, memory] = decoder_inputs(s, words);
+  auto [x, context] = decoder_inputs(s, words);
   KvCache cache;
   cache.room = x.size(1) + limit;
-  const auto hidden = decoder_(x, positions, real, answering.pass(), &cache, nullptr, nullptr, memory);
+  DecoderInput input{.positions = positions, .mask = real, .context = context, .cache = &cache};
+  const auto hidden = decoder_(x, input, answering.pass());
+  input.mask = torch::Tensor();  // what continues the prompt is real
 
   GreedyLoop loop;
   loop.logits = [this](const torch::Tensor& state) { return logits(state); };
   loop.advance = [&](const torch::Tensor& ids, const torch::Tensor& position) {
-    return decoder_(at::embedding(embedding_, ids), position, {}, answering.pass(), &cache, nullptr, nullptr, memory);
+    input.positions = position;
+    return decoder_(at::embedding(embedding_, ids), input, answering.pass());
   };
   loop.keep_rows = [&](const torch::Tensor& rows) {
     cache.keep_rows(rows);
     answering.keep_rows(rows);
-    if (memory.defined()) memory = memory.index_select(0, rows);
+    if (input.context.defined()) input.context = input.context.index_select(0, rows);
   };
   loop.end_tokens = {WordTokenizer::kEnd};
   loop.filler = WordTokenizer::kEnd;

@@ -94,8 +94,9 @@ void bench_tap(const TapArguments& a, const Common& common) {
   const auto pass = [&](bool tap) {
     TapResult result;
     torch::Tensor out;
-    const double host =
-        seconds_of([&] { out = decoder(x, positions, mask, Pass{}, nullptr, tap ? &request : nullptr, &result); });
+    DecoderInput input{.positions = positions, .mask = mask};
+    if (tap) input.tap = {&request, &result};
+    const double host = seconds_of([&] { out = decoder(x, input, Pass{}); });
     if (!tap) started.push_back(1000 * host);
     auto sum = out.select(1, 0).sum();
     if (tap) sum = sum + result.stacked().sum();

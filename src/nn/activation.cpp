@@ -41,9 +41,9 @@ torch::Tensor activate(Activation activation, const torch::Tensor& x) {
   fail("an activation without a formula");
 }
 
-Mlp take_mlp(Weights& weights, const std::string& up, const std::string& down, int64_t width, int64_t inner,
-             Activation activation) {
-  return {weights.linear(up, inner, width, true), weights.linear(down, width, inner, true), activation};
+Mlp take_mlp(Weights& weights, const std::string& up, const std::string& down, const MlpShape& shape) {
+  return {weights.linear(up, shape.inner, shape.width, true), weights.linear(down, shape.width, shape.inner, true),
+          shape.activation};
 }
 
 }  // namespace asr

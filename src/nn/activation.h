@@ -25,8 +25,12 @@ struct Mlp {
   }
 };
 
+struct MlpShape {
+  int64_t width = 0, inner = 0;
+  Activation activation = Activation::gelu;
+};
+
 // From <up>.weight, <up>.bias and the same of <down>.
-Mlp take_mlp(Weights& weights, const std::string& up, const std::string& down, int64_t width, int64_t inner,
-             Activation activation);
+Mlp take_mlp(Weights& weights, const std::string& up, const std::string& down, const MlpShape& shape);
 
 }  // namespace asr

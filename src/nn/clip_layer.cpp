@@ -14,7 +14,7 @@ ClipLayer take_clip_layer(Weights weights, const ClipLayerShape& shape) {
   out.k = weights.linear("self_attn.k_proj", width, width, true);
   out.v = weights.linear("self_attn.v_proj", width, width, true);
   out.o = weights.linear("self_attn.out_proj", width, width, true);
-  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", width, shape.mlp, shape.activation);
+  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", {width, shape.mlp, shape.activation});
   return out;
 }
 

@@ -12,9 +12,10 @@
 namespace asr {
 namespace {
 
-const TapRequest* tap_at(size_t layer, const TapRequest* tap) {  // null where the layer is not asked for
-  if (!tap) return nullptr;
-  return std::binary_search(tap->layers.begin(), tap->layers.end(), static_cast<int64_t>(layer)) ? tap : nullptr;
+LayerTap tap_at(size_t layer, const LayerTap& tap) {  // empty where the layer is not asked for
+  if (!tap.request) return {};
+  const auto& asked = tap.request->layers;
+  return std::binary_search(asked.begin(), asked.end(), static_cast<int64_t>(layer)) ? tap : LayerTap{};
 }
 
 // How often a layer draws dropout: once a linear with experts that take part.
@@ -74,7 +75,7 @@ torch::Tensor KvCache::extended_mask(const torch::Tensor& fresh) {
 }
 
 void KvCache::keep_rows(const torch::Tensor& index) {
-  for (auto* list : {&keys, &values, &memory_keys, &memory_values})
+  for (auto* list : {&keys, &values, &context_keys, &context_values})
     for (auto& tensor : *list) tensor = tensor.index_select(0, index);
   if (key_mask.defined()) key_mask = key_mask.index_select(0, index);
 }
@@ -93,75 +94,76 @@ KvCache KvCache::spread(const torch::Tensor& index, int64_t new_room) const {
   };
   rows(keys, out.keys);
   rows(values, out.values);
-  for (const auto& tensor : memory_keys) out.memory_keys.push_back(tensor.index_select(0, index));
-  for (const auto& tensor : memory_values) out.memory_values.push_back(tensor.index_select(0, index));
+  for (const auto& tensor : context_keys) out.context_keys.push_back(tensor.index_select(0, index));
+  for (const auto& tensor : context_values) out.context_values.push_back(tensor.index_select(0, index));
   out.key_mask = at::ones({index.size(0), new_room}, key_mask.options());
   out.key_mask.narrow(1, 0, filled).copy_(key_mask.narrow(1, 0, filled).index_select(0, index));
   return out;
 }
 
-torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
-                                 const torch::Tensor& key_mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
-                                 TapResult* tapped) const {
+torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Shared& shared) const {
   const auto& l = layers[layer];
-  const auto qkv = together({&l.q, &l.k, &l.v}, x, pass);
-  const auto q = rotate(split_heads(qkv[0], config.heads), rotary);
-  auto k = rotate(split_heads(qkv[1], config.kv_heads), rotary);
+  const auto qkv = together({&l.q, &l.k, &l.v}, x, shared.pass);
+  const auto q = rotate(split_heads(qkv[0], config.heads), shared.rotary);
+  auto k = rotate(split_heads(qkv[1], config.kv_heads), shared.rotary);
   auto v = split_heads(qkv[2], config.kv_heads);
-  if (cache) {
+  if (auto* cache = shared.input.cache) {
     k = cache->extended(cache->keys, layer, k);
     v = cache->extended(cache->values, layer, v);
   }
-  const auto* asked = tap && tap->to_text == config.cross ? tap_at(layer, tap) : nullptr;
-  return l.o(join_heads(attend_and_tap(q, k, v, key_mask, /*causal=*/true, asked, tapped)), pass);
+  const auto& tap = shared.input.tap;
+  const bool here = tap.request && tap.request->to_text == config.cross;
+  const AttentionHeads heads{q, k, v, shared.key_mask, /*causal=*/true};
+  return l.o(join_heads(attend_and_tap(heads, here ? tap_at(layer, tap) : LayerTap{})), shared.pass);
 }
 
-torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory,
-                                       const Pass& pass, KvCache* cache, const TapRequest* tap,
-                                       TapResult* tapped) const {
+torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, const Shared& shared) const {
   const auto& l = layers[layer].cross;
-  const auto q = split_heads(l.q(x, pass), config.heads);
+  auto* cache = shared.input.cache;
+  const auto q = split_heads(l.q(x, shared.pass), config.heads);
   torch::Tensor k, v;
-  if (cache && layer < cache->memory_keys.size()) {
-    k = cache->memory_keys[layer];
-    v = cache->memory_values[layer];
+  if (cache && layer < cache->context_keys.size()) {
+    k = cache->context_keys[layer];
+    v = cache->context_values[layer];
   } else {
-    const auto kv = together({&l.k, &l.v}, memory, pass);
+    const auto kv = together({&l.k, &l.v}, shared.input.context, shared.pass);
     k = split_heads(kv[0], config.heads);
     v = split_heads(kv[1], config.heads);
     if (cache) {
-      cache->memory_keys.push_back(k);
-      cache->memory_values.push_back(v);
+      cache->context_keys.push_back(k);
+      cache->context_values.push_back(v);
     }
   }
-  const auto* asked = tap && !tap->to_text ? tap_at(layer, tap) : nullptr;
-  return l.o(join_heads(attend_and_tap(q, k, v, {}, /*causal=*/false, asked, tapped)), pass);
+  const auto& tap = shared.input.tap;
+  const bool here = tap.request && !tap.request->to_text;
+  const AttentionHeads heads{q, k, v, {}, /*causal=*/false};
+  return l.o(join_heads(attend_and_tap(heads, here ? tap_at(layer, tap) : LayerTap{})), shared.pass);
 }
 
 // One layer whose insides are dropped. Dropout is keyed by the number of the call, so running it again from the same
 // number draws the same masks.
-torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
-                                  const torch::Tensor& mask, const Pass& pass, const TapRequest* tap,
-                                  TapResult* tapped) const {
+torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Shared& shared) const {
   const auto& l = layers[layer];
+  const auto& pass = shared.pass;
   std::vector<torch::Tensor> parameters;
   for (const auto* linear : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) add_parameters(*linear, parameters);
   const auto first_call = pass.dropout ? std::make_optional(*pass.dropout) : std::nullopt;
-  const bool tapping = tap_at(layer, tap) != nullptr;
-  const auto request = tapping ? std::make_optional(*tap) : std::nullopt;
-  const auto tap_mask = std::make_shared<TapMask>(tapping ? tapped->mask : TapMask());
+  const auto tap = tap_at(layer, shared.input.tap);
+  const auto request = tap.request ? std::make_optional(*tap.request) : std::nullopt;
+  const auto tap_mask = std::make_shared<TapMask>(tap.request ? tap.result->mask : TapMask());
   // The backward pass may come when the caller's weights are gone.
   const auto given = pass.given ? std::make_shared<const GivenWeights>(*pass.given) : nullptr;
-  const auto run = [this, layer, rotary, mask, how = pass, given, request, tap_mask](const torch::Tensor& from,
-                                                                                     AdapterDropout* dropout) {
+  const auto run = [this, layer, rotary = shared.rotary, mask = shared.key_mask, how = pass, given, request, tap_mask](
+                       const torch::Tensor& from, AdapterDropout* dropout) {
     const auto& part = layers[layer];
     TapResult rows;
     rows.mask = *tap_mask;
     auto inner = how;
     inner.dropout = dropout;
     inner.given = given.get();
-    const auto sum = from + attention(layer, part.attention_norm(from), rotary, mask, inner, nullptr,
-                                      request ? &*request : nullptr, &rows);
+    DecoderInput input;
+    input.tap = {request ? &*request : nullptr, &rows};
+    const auto sum = from + attention(layer, part.attention_norm(from), {rotary, mask, inner, input});
     const auto gate_up = together({&part.gate, &part.up}, part.mlp_norm(sum), inner);
     std::vector<torch::Tensor> out = {sum + part.down(gated_silu(gate_up[0], gate_up[1]), inner)};
     out.insert(out.end(), rows.layers.begin(), rows.layers.end());
@@ -176,24 +178,25 @@ torch::Tensor Decoder::recomputed(size_t layer, const torch::Tensor& x, const Ro
       },
       x, parameters);
   if (pass.dropout) pass.dropout->calls += adapter_calls(l, pass.slots);
-  if (tapping) {
-    tapped->mask = *tap_mask;  // undefined where the tap was fused
-    (tap_mask->bias.defined() ? tapped->scores : tapped->layers).push_back(out[1]);
+  if (tap.request) {
+    tap.result->mask = *tap_mask;  // undefined where the tap was fused
+    (tap_mask->bias.defined() ? tap.result->scores : tap.result->layers).push_back(out[1]);
   }
   return out[0];
 }
 
-torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask,
-                                  const Pass& how, KvCache* cache, const TapRequest* tap, TapResult* tapped,
-                                  const torch::Tensor& memory, DecoderInside* inside) const {
+torch::Tensor Decoder::operator()(torch::Tensor x, const DecoderInput& input, const Pass& how) const {
+  auto* cache = input.cache;
+  auto* inside = input.inside;
   auto pass = how;
-  pass.sequence_mask = mask;
+  pass.sequence_mask = input.mask;
   pass.row_samples = torch::Tensor();
-  check(!tap || (tapped && !cache), "a tap needs a place for its result and no cache");
-  check(mask.defined() || (cache && cache->filled > 0), "a decoder that continues nothing needs a mask");
-  check(config.cross || !memory.defined(), "a memory is for cross-attention");
-  const auto key_mask = needed_mask(x, mask, cache);
-  const auto rotary = make_rotary(positions, config.head(), config.rotary, x.scalar_type());
+  check(!input.tap.request || (input.tap.result && !cache), "a tap needs a place for its result and no cache");
+  check(input.mask.defined() || (cache && cache->filled > 0), "a decoder that continues nothing needs a mask");
+  check(config.cross || !input.context.defined(), "a context is for cross-attention");
+  const auto key_mask = needed_mask(x, input.mask, cache);
+  const auto rotary = make_rotary(input.positions, config.head(), config.rotary, x.scalar_type());
+  const Shared shared{rotary, key_mask, pass, input};
   torch::Tensor added;  // what the half layer before adds to x
   const auto normed = [&](const RmsNorm& norm) {
     if (!added.defined()) return norm(x);
@@ -206,10 +209,10 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
     if (again) {
-      x = recomputed(i, x, rotary, key_mask, pass, tap, tapped);
+      x = recomputed(i, x, shared);
     } else {
-      added = attention(i, normed(l.attention_norm), rotary, key_mask, pass, cache, tap, tapped);
-      if (memory.defined()) added = cross_attention(i, normed(l.cross.norm), memory, pass, cache, tap, tapped);
+      added = attention(i, normed(l.attention_norm), shared);
+      if (input.context.defined()) added = cross_attention(i, normed(l.cross.norm), shared);
       const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
       added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
     }
@@ -220,7 +223,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const torch::Tensor& position
     if (inside->normed_layer == done) inside->normed = layers[i + 1].attention_norm(sum());
     if (inside->stop_there && done >= std::max(inside->layer, inside->normed_layer)) return {};
   }
-  if (tapped) tapped->finish();
+  if (input.tap.result) input.tap.result->finish();
   if (cache) cache->filled += x.size(1);
   const auto out = normed(final_norm);
   if (inside && inside->layer >= depth) inside->state = out;

@@ -17,7 +17,7 @@ struct DecoderConfig {
   int64_t head_width = 0;  // 0: width / heads
   RotaryConfig rotary;
   double norm_eps = 1e-6;
-  bool cross = false;  // every layer also attends to a memory (the visual tokens), after attending to the text
+  bool cross = false;  // every layer also attends to a context (the visual tokens), after attending to the text
   int64_t head() const { return head_width ? head_width : width / heads; }
 };
 
@@ -32,16 +32,16 @@ struct DecoderLayer {
   CrossAttention cross;  // empty without config.cross
 };
 
-// Keys and values of the positions seen so far, one pair a layer, and of the memory. With `room` for all positions that
-// will come, each is written once, into its place; without, every call copies what was there: the plain reference. Room
-// is for passes that record no gradient.
+// Keys and values of the positions seen so far, one pair a layer, and of the context. With `room` for all positions
+// that will come, each is written once, into its place; without, every call copies what was there: the plain reference.
+// Room is for passes that record no gradient.
 struct KvCache {
-  int64_t room = 0;                                       // positions; 0: tensors grow
-  int64_t filled = 0;                                     // positions seen so far
-  std::vector<torch::Tensor> keys, values;                // [B, kv_heads, filled or room, d]; empty at first
-  std::vector<torch::Tensor> memory_keys, memory_values;  // [B, heads, V, d]
-  torch::Tensor key_mask;                                 // [B, filled or room]
-  bool padded = false;                                    // key_mask hides a key; known on a GPU alone
+  int64_t room = 0;                                         // positions; 0: tensors grow
+  int64_t filled = 0;                                       // positions seen so far
+  std::vector<torch::Tensor> keys, values;                  // [B, kv_heads, filled or room, d]; empty at first
+  std::vector<torch::Tensor> context_keys, context_values;  // [B, heads, V, d]
+  torch::Tensor key_mask;                                   // [B, filled or room]
+  bool padded = false;                                      // key_mask hides a key; known on a GPU alone
 
   // The keys or values of a layer up to the newest, which `fresh` [B, kv_heads, T, d] holds.
   torch::Tensor extended(std::vector<torch::Tensor>& list, size_t layer, const torch::Tensor& fresh) const;
@@ -60,28 +60,35 @@ struct DecoderInside {
   bool recompute = false;  // layers keep their input alone and run again in the backward pass
 };
 
+// What a decoder is given beside the states, and where it leaves what else is wanted.
+struct DecoderInput {
+  torch::Tensor positions;     // [B, T], or [3, B, T] (RotaryConfig)
+  torch::Tensor mask = {};     // [B, T], true at real tokens; undefined where real tokens alone continue a cache
+  torch::Tensor context = {};  // [B, V, width]: what cross-attention looks at; without it, its layers are left out
+  KvCache* cache = nullptr;    // the states continue what it holds
+  LayerTap tap = {};           // only without a cache; columns count in the context if there is one, else in x
+  DecoderInside* inside = nullptr;
+};
+
 class Decoder {
  public:
   DecoderConfig config;
   std::vector<DecoderLayer> layers;
   RmsNorm final_norm;
 
-  // x [B, T, width] at `positions` [B, T] (or [3, B, T], see RotaryConfig); mask [B, T] true at real tokens, or
-  // undefined where a cache is continued by real tokens alone. With a cache, x continues what it holds. `tap` fills
-  // `tapped` with rows of the layers asked for; only without a cache. `memory` [B, V, width] is what cross-attention
-  // looks at; without one, its layers are left out. There, the tap's columns count in the memory, elsewhere in x.
-  torch::Tensor operator()(torch::Tensor x, const torch::Tensor& positions, const torch::Tensor& mask, const Pass& pass,
-                           KvCache* cache = nullptr, const TapRequest* tap = nullptr, TapResult* tapped = nullptr,
-                           const torch::Tensor& memory = {}, DecoderInside* inside = nullptr) const;
+  torch::Tensor operator()(torch::Tensor x, const DecoderInput& input, const Pass& pass) const;  // x [B, T, width]
 
  private:
-  torch::Tensor recomputed(size_t layer, const torch::Tensor& x, const RotaryTable& rotary, const torch::Tensor& mask,
-                           const Pass& pass, const TapRequest* tap, TapResult* tapped) const;
-  torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const torch::Tensor& memory, const Pass& pass,
-                                KvCache* cache, const TapRequest* tap, TapResult* tapped) const;
-  torch::Tensor attention(size_t layer, const torch::Tensor& x, const RotaryTable& rotary,
-                          const torch::Tensor& key_mask, const Pass& pass, KvCache* cache, const TapRequest* tap,
-                          TapResult* tapped) const;
+  // What all layers of a pass share.
+  struct Shared {
+    const RotaryTable& rotary;
+    const torch::Tensor& key_mask;
+    const Pass& pass;
+    const DecoderInput& input;
+  };
+  torch::Tensor recomputed(size_t layer, const torch::Tensor& x, const Shared& shared) const;
+  torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const Shared& shared) const;
+  torch::Tensor attention(size_t layer, const torch::Tensor& x, const Shared& shared) const;
 };
 
 }  // namespace asr

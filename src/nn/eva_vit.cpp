@@ -28,7 +28,7 @@ EvaLayer take_layer(Weights weights, const TowerShape& shape, bool qkv_bias) {
   out.mlp_norm = weights.layer_norm("layer_norm2", width, shape.eps);
   out.qkv = weights.linear("self_attn.qkv", 3 * width, width, qkv_bias);
   out.o = weights.linear("self_attn.projection", width, width, true);
-  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", width, shape.mlp, shape.activation);
+  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", {width, shape.mlp, shape.activation});
   return out;
 }
 

@@ -54,7 +54,7 @@ InternLayer take_layer(Weights weights, const TowerShape& shape, const LayerKind
   }
   out.attention_scale = weights.take("lambda_1", {width});
   out.mlp_scale = weights.take("lambda_2", {width});
-  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", width, shape.mlp, shape.activation);
+  out.mlp = take_mlp(weights, "mlp.fc1", "mlp.fc2", {width, shape.mlp, shape.activation});
   return out;
 }
 

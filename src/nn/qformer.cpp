@@ -9,11 +9,11 @@
 namespace asr {
 namespace {
 
-QFormerAttention take_attention(Weights weights, int64_t width, int64_t memory_width, double eps) {
+QFormerAttention take_attention(Weights weights, int64_t width, int64_t context_width, double eps) {
   QFormerAttention out;
   out.query = weights.linear("attention.query", width, width, true);
-  out.key = weights.linear("attention.key", width, memory_width, true);
-  out.value = weights.linear("attention.value", width, memory_width, true);
+  out.key = weights.linear("attention.key", width, context_width, true);
+  out.value = weights.linear("attention.value", width, context_width, true);
   out.dense = weights.linear("output.dense", width, width, true);
   out.norm = weights.layer_norm("output.LayerNorm", width, eps);
   return out;
@@ -57,7 +57,7 @@ QFormer::QFormer(const nlohmann::json& json, Weights weights) {
     if (i % every == 0) layer.cross = take_attention(from.below("crossattention."), width, image_width, eps);
     const auto feed_forward = [&](const std::string& which) {
       return QFormerFeedForward{
-          take_mlp(from, "intermediate" + which + ".dense", "output" + which + ".dense", width, inner, activation),
+          take_mlp(from, "intermediate" + which + ".dense", "output" + which + ".dense", {width, inner, activation}),
           from.layer_norm("output" + which + ".LayerNorm", width, eps)};
     };
     layer.text = feed_forward("");
@@ -101,15 +101,14 @@ torch::Tensor QFormer::embed(const torch::Tensor& ids, at::ScalarType type) cons
   return first_norm(at::cat({first, words}, 1));
 }
 
-torch::Tensor QFormer::attention(const QFormerAttention& a, const torch::Tensor& x, const torch::Tensor& memory,
-                                 const torch::Tensor& key_mask, const Pass& pass, const TapRequest* tap,
-                                 TapResult* tapped) const {
-  const auto q = split_heads(a.query(x, pass), heads);
-  const auto kv = together({&a.key, &a.value}, memory, pass);
+torch::Tensor QFormer::attention(const QFormerAttention& a, const Looking& looking, const Pass& pass,
+                                 const LayerTap& tap) const {
+  const auto q = split_heads(a.query(looking.x, pass), heads);
+  const auto kv = together({&a.key, &a.value}, looking.context, pass);
   const auto k = split_heads(kv[0], heads), v = split_heads(kv[1], heads);
-  if (tap) tapped->layers.push_back(attention_rows(q, k, key_mask, /*causal=*/false, *tap));
-  const auto mixed = attend(q, k, v, key_mask, /*causal=*/false);
-  return a.norm(a.dense(join_heads(mixed), pass) + x);
+  if (tap.request) tap.result->layers.push_back(attention_rows(q, k, looking.key_mask, /*causal=*/false, *tap.request));
+  const auto mixed = attend(q, k, v, looking.key_mask, /*causal=*/false);
+  return a.norm(a.dense(join_heads(mixed), pass) + looking.x);
 }
 
 torch::Tensor QFormer::operator()(const torch::Tensor& image, const torch::Tensor& ids, const torch::Tensor& mask,
@@ -121,11 +120,13 @@ torch::Tensor QFormer::operator()(const torch::Tensor& image, const torch::Tenso
   int64_t crossing = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
-    const auto mixed =
-        attention(l.self, x, x, visible, pass, for_layer(tap.self, static_cast<int64_t>(i)), tap.self_result);
+    const LayerTap self_tap{for_layer(tap.self, static_cast<int64_t>(i)), tap.self_result};
+    const auto mixed = attention(l.self, {x, x, visible}, pass, self_tap);
     auto first = mixed.narrow(1, 0, queries);
-    if (l.cross)
-      first = attention(*l.cross, first, image, {}, pass, for_layer(tap.cross, crossing++), tap.cross_result);
+    if (l.cross) {
+      const LayerTap cross_tap{for_layer(tap.cross, crossing++), tap.cross_result};
+      first = attention(*l.cross, {first, image, {}}, pass, cross_tap);
+    }
     x = at::cat({run(l.queries, first, pass), run(l.text, mixed.slice(1, queries), pass)}, 1);
   }
   return x;

@@ -74,9 +74,12 @@ class QFormer {
 
  private:
   torch::Tensor embed(const torch::Tensor& ids, at::ScalarType type) const;
-  torch::Tensor attention(const QFormerAttention& a, const torch::Tensor& x, const torch::Tensor& memory,
-                          const torch::Tensor& key_mask, const Pass& pass, const TapRequest* tap,
-                          TapResult* tapped) const;
+  // x looks at the context, where key_mask is true or undefined.
+  struct Looking {
+    torch::Tensor x, context, key_mask;
+  };
+  torch::Tensor attention(const QFormerAttention& a, const Looking& looking, const Pass& pass,
+                          const LayerTap& tap) const;
 };
 
 }  // namespace asr

@@ -86,20 +86,21 @@ torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, con
   return rows_of_scores(tap_scores(q, k, mask).unsqueeze(1), mask).squeeze(1);
 }
 
-torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped) {
-  if (!tap) return attend(q, k, v, key_mask, causal);
-  const AttentionHeads heads{q, k, v, key_mask, causal};
+torch::Tensor attend_and_tap(const AttentionHeads& heads, const LayerTap& tap) {
+  const auto& [q, k, v, key_mask, causal] = heads;
+  if (!tap.request) return attend(q, k, v, key_mask, causal);
+  const auto& asked = *tap.request;
+  auto& result = *tap.result;
   if (attends_with_rows(heads)) {
-    const auto [out, rows] = attend_tapped_cpu(heads, {tap->rows, tap->columns, tap->first_row, tap->first_column});
-    tapped->layers.push_back(rows);
+    const auto [out, rows] = attend_tapped_cpu(heads, {asked.rows, asked.columns, asked.first_row, asked.first_column});
+    result.layers.push_back(rows);
     return out;
   }
-  if (tap->first_row >= 0 && tap->first_column >= 0) {
-    tapped->layers.push_back(attention_rows(q, k.repeat_interleave(q.size(1) / k.size(1), 1), key_mask, causal, *tap));
+  if (asked.first_row >= 0 && asked.first_column >= 0) {
+    result.layers.push_back(attention_rows(q, k.repeat_interleave(q.size(1) / k.size(1), 1), key_mask, causal, asked));
   } else {
-    if (!tapped->mask.bias.defined()) tapped->mask = tap_mask(k, key_mask, causal, *tap);
-    tapped->scores.push_back(tap_scores(q, k, tapped->mask));
+    if (!result.mask.bias.defined()) result.mask = tap_mask(k, key_mask, causal, asked);
+    result.scores.push_back(tap_scores(q, k, result.mask));
   }
   return attend(q, k, v, key_mask, causal);
 }

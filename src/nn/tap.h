@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/attention.h"
+
 namespace asr {
 
 struct TapRequest {
@@ -17,7 +19,7 @@ struct TapRequest {
   // Where rows and columns are the same stretch of positions in every sample, slices serve instead of gathers: rows
   // then begin at `first_row` (rows [B, T] still says which are padding), columns at `first_column`.
   int64_t first_row = -1, first_column = -1;
-  bool to_text = false;  // in a decoder that also looks at a memory: its attention to the text, not to the memory
+  bool to_text = false;  // in a decoder that also looks at a context: its attention to the text, not to the context
 };
 
 // What all tapped layers of a pass share: which keys a row sees, and where rows and columns are.
@@ -49,9 +51,14 @@ TapMask tap_mask(const torch::Tensor& k, const torch::Tensor& key_mask, bool cau
 // [B, heads, T, S], not yet scaled; k may have fewer heads than q.
 torch::Tensor tap_scores(const torch::Tensor& q, const torch::Tensor& k, const TapMask& mask);
 
-// attend() of ops/attention.h; where `tap` is not null, its rows are added to `tapped`. With a tap, causal attention
-// needs as many queries as keys.
-torch::Tensor attend_and_tap(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& key_mask, bool causal, const TapRequest* tap, TapResult* tapped);
+// A tap and the place of its rows; null where nothing is asked for.
+struct LayerTap {
+  const TapRequest* request = nullptr;
+  TapResult* result = nullptr;
+};
+
+// attend() of ops/attention.h with the tap's rows added to its result. With a tap, causal attention needs as many
+// queries as keys.
+torch::Tensor attend_and_tap(const AttentionHeads& heads, const LayerTap& tap);
 
 }  // namespace asr

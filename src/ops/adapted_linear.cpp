@@ -185,11 +185,4 @@ std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::ve
   return std::move(result.y);
 }
 
-torch::Tensor adapted_linear(const torch::Tensor& x, const Weight& weight, const torch::Tensor& bias,
-                             const torch::Tensor& a, const torch::Tensor& b, double scale) {
-  LinearMap map{weight, bias, {}};
-  if (a.defined()) map.low_rank.push_back({a, b, scale, {}, {}, {}});
-  return adapted_linears(x, {map})[0];
-}
-
 }  // namespace asr

@@ -33,10 +33,6 @@ struct LinearMap {
 // x [..., in] -> one [..., out] a map.
 std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x, const std::vector<LinearMap>& maps);
 
-// One map with at most one expert; a and b undefined for none.
-torch::Tensor adapted_linear(const torch::Tensor& x, const Weight& weight, const torch::Tensor& bias,
-                             const torch::Tensor& a, const torch::Tensor& b, double scale);
-
 torch::Tensor adapted_linear_reference(const torch::Tensor& x, const LinearMap& map);
 
 }  // namespace asr

@@ -90,9 +90,14 @@ double kernel_width(const std::vector<double>& sorted) {
   return std::max({1e-9, 0.01 * std::abs(spread.mean), 0.9 * scale * std::pow(spread.n, -0.2)});
 }
 
-// Half a violin to one side of `x`: `side` is -1 or 1.
-void draw_violin(Svg& svg, const std::vector<double>& sorted, double x, double side, const Scale& y,
-                 const std::string& css) {
+struct HalfViolin {
+  const std::vector<double>& sorted;
+  double x = 0, side = 1;  // to the left of x: -1
+  std::string css;
+};
+
+void draw_violin(Svg& svg, const Scale& y, const HalfViolin& half) {
+  const auto& [sorted, x, side, css] = half;
   if (sorted.empty()) return;
   const double width = kernel_width(sorted);
   const double from = sorted.front() - 2 * width, to = std::min(sorted.back() + 2 * width, y.high);
@@ -142,11 +147,11 @@ std::string violins(const std::vector<LabelDistances>& labels, int64_t stage) {
     svg.begin(of_label(labels[i].of.style));
     svg.begin("");
     svg.tip(distance_tip(labels[i], "right", labels[i].right));
-    draw_violin(svg, labels[i].right, x - 1.5, -1, y, css);
+    draw_violin(svg, y, {labels[i].right, x - 1.5, -1, css});
     svg.end();
     svg.begin("");
     svg.tip(distance_tip(labels[i], "wrong", labels[i].wrong));
-    draw_violin(svg, labels[i].wrong, x + 1.5, 1, y, css + " wrong");
+    draw_violin(svg, y, {labels[i].wrong, x + 1.5, 1, css + " wrong"});
     svg.end();
     svg.begin("");
     svg.tip(labels[i].of.group->label);

@@ -19,9 +19,13 @@ class Plans : public testing::Test {
     write_text(folder / "c.yaml", yaml);
   }
 
+  struct Planned {
+    std::string split, label, point;
+    int64_t seed;
+  };
   // A complete run of a plan, whose AP is `ap` and whose MFT lies `forgotten` above.
-  void fabricate(const std::string& split, const std::string& label, const std::string& point, int64_t seed, double ap,
-                 double forgotten = 1) {
+  void fabricate(const Planned& planned, double ap, double forgotten = 1) {
+    const auto& [split, label, point, seed] = planned;
     FabricatedRun run;
     run.method = label == "joint" ? "joint" : "vanilla";
     run.label = split == "tune" ? label + ":" + point : label;
@@ -57,16 +61,16 @@ TEST_F(Plans, AdmitChoosesOnTuneAndReportsOnTest) {
   for (const double rate : {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02})
     for (const double epochs : {1, 2}) {
       const auto name = point(rate, "num_train_epochs", epochs);
-      if (rate < 0.01) fabricate("tune", "vanilla", name, 1, rate == 0.001 ? 20 + epochs : 12, 4000 * rate + epochs);
-      fabricate("tune", "joint", name, 1, rate == 0.01 ? 60 + epochs : 50 + 100 * rate);
+      if (rate < 0.01) fabricate({"tune", "vanilla", name, 1}, rate == 0.001 ? 20 + epochs : 12, 4000 * rate + epochs);
+      fabricate({"tune", "joint", name, 1}, rate == 0.01 ? 60 + epochs : 50 + 100 * rate);
     }
   const auto lines = run_program(listed).out;  // the reported runs: vanilla, joint, vanilla at its best MFT
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
   EXPECT_CONTAINS(lines, "eval_split=test");
   for (const int64_t seed : {1, 2}) {
-    fabricate("test", "vanilla", point(0.001, "num_train_epochs", 2), seed, 18 + seed, 21);
-    fabricate("test", "vanilla", point(0.005, "num_train_epochs", 2), seed, 20, 30 + seed);
-    fabricate("test", "joint", point(0.01, "num_train_epochs", 2), seed, 48 + seed);
+    fabricate({"test", "vanilla", point(0.001, "num_train_epochs", 2), seed}, 18 + seed, 21);
+    fabricate({"test", "vanilla", point(0.005, "num_train_epochs", 2), seed}, 20, 30 + seed);
+    fabricate({"test", "joint", point(0.01, "num_train_epochs", 2), seed}, 48 + seed);
   }
   const auto done = run_program(resumed);
   ASSERT_EQ(done.status, 0) << done.error;
@@ -80,8 +84,8 @@ TEST_F(Plans, AdmitChoosesOnTuneAndReportsOnTest) {
   EXPECT_NEAR(result["best_mft"]["MFT"]["mean"].get<double>(), 20 + 31.5, 1e-9);
   EXPECT_EQ(result["verdict"], "admitted");
   EXPECT_EQ(result["runs"].get<int>(), 8 + 12 + 6);
-  fabricate("test", "joint", point(0.01, "num_train_epochs", 2), 1, 25);
-  fabricate("test", "joint", point(0.01, "num_train_epochs", 2), 2, 25);
+  fabricate({"test", "joint", point(0.01, "num_train_epochs", 2), 1}, 25);
+  fabricate({"test", "joint", point(0.01, "num_train_epochs", 2), 2}, 25);
   resumed.erase(std::find(resumed.begin(), resumed.end(), "--json"));
   const auto refused = run_program(resumed);
   EXPECT_EQ(refused.status, 0) << refused.error;
@@ -135,21 +139,21 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
   EXPECT_CONTAINS(first.out, "--set ewc.accumulate=sum --set learning_rate=0.001 --set ewc.lambda=10 ");
   for (const double rate : {0.001, 0.002})
     for (const double value : {1, 2}) {
-      fabricate("tune", "vanilla", point(rate, "num_train_epochs", value), 101, 30 - 1000 * rate + value);
-      fabricate("tune", "held", point(rate, "ewc.lambda", value == 1 ? 10 : 100), 101, 20 + 1000 * rate + value);
+      fabricate({"tune", "vanilla", point(rate, "num_train_epochs", value), 101}, 30 - 1000 * rate + value);
+      fabricate({"tune", "held", point(rate, "ewc.lambda", value == 1 ? 10 : 100), 101}, 20 + 1000 * rate + value);
     }
   const auto second = run_program(listed).out;  // the finalist of each row with the other tuning seed
   EXPECT_EQ(std::count(second.begin(), second.end(), '\n'), 2) << second;
   EXPECT_CONTAINS(second, "/tune/vanilla/learning_rate=0.001,num_train_epochs=2/seed-102");
   EXPECT_CONTAINS(second, "/tune/held/learning_rate=0.002,ewc.lambda=100/seed-102");
-  fabricate("tune", "vanilla", point(0.001, "num_train_epochs", 2), 102, 33);
-  fabricate("tune", "held", point(0.002, "ewc.lambda", 100), 102, 22);
+  fabricate({"tune", "vanilla", point(0.001, "num_train_epochs", 2), 102}, 33);
+  fabricate({"tune", "held", point(0.002, "ewc.lambda", 100), 102}, 22);
   const auto third = run_program(listed).out;
   EXPECT_EQ(std::count(third.begin(), third.end(), '\n'), 4) << third;
   EXPECT_CONTAINS(read_text(folder / "out/chosen.csv"), ",0.002,100,");
   for (const int64_t seed : {1, 2}) {
-    fabricate("test", "vanilla", point(0.001, "num_train_epochs", 2), seed, 30 + seed);
-    fabricate("test", "held", point(0.002, "ewc.lambda", 100), seed, 40 + seed);
+    fabricate({"test", "vanilla", point(0.001, "num_train_epochs", 2), seed}, 30 + seed);
+    fabricate({"test", "held", point(0.002, "ewc.lambda", 100), seed}, 40 + seed);
   }
   const auto done = run_program(resumed);
   ASSERT_EQ(done.status, 0) << done.error;
@@ -177,15 +181,16 @@ TEST_F(Plans, ALineListsStrengthsOnceARowsRatesAreDone) {
   EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 4) << first;
   EXPECT_CONTAINS(first, "/tune/held/learning_rate=0.001,ewc.lambda=100/seed-101");
   EXPECT_EQ(first.find("ewc.lambda=10/"), std::string::npos);
-  for (const double rate : {0.001, 0.002}) fabricate("tune", "held", point(rate, "ewc.lambda", 100), 101, 1000 * rate);
-  fabricate("tune", "held", point(0.001, "ewc.lambda", 10), 101, 90);  // not on the line: never looked at
+  for (const double rate : {0.001, 0.002})
+    fabricate({"tune", "held", point(rate, "ewc.lambda", 100), 101}, 1000 * rate);
+  fabricate({"tune", "held", point(0.001, "ewc.lambda", 10), 101}, 90);  // not on the line: never looked at
   const auto second = run_program(listed).out;
   EXPECT_EQ(std::count(second.begin(), second.end(), '\n'), 3) << second;  // two rates of vanilla
   EXPECT_CONTAINS(second, "/tune/held/learning_rate=0.002,ewc.lambda=10/seed-101");
-  fabricate("tune", "held", point(0.002, "ewc.lambda", 10), 101, 1);
+  fabricate({"tune", "held", point(0.002, "ewc.lambda", 10), 101}, 1);
   for (const double rate : {0.001, 0.002})
-    fabricate("tune", "vanilla", point(rate, "num_train_epochs", 2), 101, 30 - 1000 * rate);
-  fabricate("tune", "vanilla", point(0.001, "num_train_epochs", 1), 101, 40);
+    fabricate({"tune", "vanilla", point(rate, "num_train_epochs", 2), 101}, 30 - 1000 * rate);
+  fabricate({"tune", "vanilla", point(0.001, "num_train_epochs", 1), 101}, 40);
   const auto third = run_program(listed).out;  // the finalists with the other tuning seed
   EXPECT_EQ(std::count(third.begin(), third.end(), '\n'), 2) << third;
   EXPECT_CONTAINS(third, "/tune/held/learning_rate=0.002,ewc.lambda=100/seed-102");
@@ -200,9 +205,9 @@ TEST_F(Plans, AMissingRunIsRunAndAnotherConfigurationRefused) {
       "2",    "--resume",        "--set",      "stream.tasks=2"};
   for (const double rate : {0.001, 0.002})
     for (const double lambda : {10, 100})
-      fabricate("tune", "held", point(rate, "ewc.lambda", lambda), 101, 1000 * rate);
-  fabricate("tune", "held", point(0.002, "ewc.lambda", 10), 102, 2);
-  fabricate("test", "held", point(0.002, "ewc.lambda", 10), 1, 2);
+      fabricate({"tune", "held", point(rate, "ewc.lambda", lambda), 101}, 1000 * rate);
+  fabricate({"tune", "held", point(0.002, "ewc.lambda", 10), 102}, 2);
+  fabricate({"test", "held", point(0.002, "ewc.lambda", 10), 1}, 2);
   const auto done = run_executable(command);
   ASSERT_EQ(done.status, 0) << done.error;
   EXPECT_CONTAINS(done.error, "1 runs to do of 2");

@@ -90,10 +90,14 @@ TEST(Decoder, ComputesTheSameInEveryPlaceWithAndWithoutACache) {
       const auto device = place.device();
       const auto here = moved(decoder, place);
       KvCache cache;
-      const auto whole = here(x.to(place), positions.to(device), mask.to(device), Pass{});
-      here(x.to(place), positions.to(device), mask.to(device), Pass{}, &cache);
-      const auto after = here(next.to(place), positions.narrow(1, 10, 1).to(device) + 1,
-                              torch::ones({2, 1}, at::kBool).to(device), Pass{}, &cache);
+      DecoderInput input{.positions = positions.to(device), .mask = mask.to(device)};
+      const auto whole = here(x.to(place), input, Pass{});
+      input.cache = &cache;
+      here(x.to(place), input, Pass{});
+      const DecoderInput one_more{.positions = positions.narrow(1, 10, 1).to(device) + 1,
+                                  .mask = torch::ones({2, 1}, at::kBool).to(device),
+                                  .cache = &cache};
+      const auto after = here(next.to(place), one_more, Pass{});
       return at::cat({whole.cpu().index({mask}), after.cpu().flatten(0, 1)});
     };
     const auto expected = run(at::TensorOptions());
@@ -112,7 +116,7 @@ TEST(Decoder, ACacheWithRoomHoldsWhatAGrowingOneHolds) {
   mask[1].narrow(0, 0, 4).fill_(false);
   const auto positions = positions_in(mask);
   const auto wide = at::TensorOptions().dtype(at::kDouble);
-  const auto expected = moved(decoder, wide)(x.to(wide), positions, mask, Pass{}).to(at::kFloat);
+  const auto expected = moved(decoder, wide)(x.to(wide), {.positions = positions, .mask = mask}, Pass{}).to(at::kFloat);
   auto places = other_places();
   places.emplace_back();
   for (const auto& place : places)
@@ -125,9 +129,8 @@ TEST(Decoder, ACacheWithRoomHoldsWhatAGrowingOneHolds) {
       };
       const auto forward = [&](KvCache& cache, const torch::Tensor& rows, int64_t begin, int64_t count) {
         const auto real = begin < 4 ? part(mask, rows, begin, count) : torch::Tensor();
-        return here(part(x, rows, begin, count).to(place), part(positions, rows, begin, count), real, Pass{}, &cache)
-            .cpu()
-            .to(at::kFloat);
+        const DecoderInput input{.positions = part(positions, rows, begin, count), .mask = real, .cache = &cache};
+        return here(part(x, rows, begin, count).to(place), input, Pass{}).cpu().to(at::kFloat);
       };
       const auto both = torch::tensor({0, 1}), second = torch::tensor({1}), three = torch::tensor({1, 0, 1});
       KvCache cache;
@@ -169,7 +172,9 @@ TEST(Decoder, TapsTheSameInEveryPlaceAlsoWhenLayersRunAgain) {
       TapResult taps;
       DecoderInside inside;
       inside.recompute = again;
-      const auto out = here(input, positions.to(device), mask.to(device), Pass{}, nullptr, &asked, &taps, {}, &inside);
+      const DecoderInput given{
+          .positions = positions.to(device), .mask = mask.to(device), .tap = {&asked, &taps}, .inside = &inside};
+      const auto out = here(input, given, Pass{});
       const auto rows = taps.stacked();
       EXPECT_EQ(taps.layers.size(), 2u);
       EXPECT_TRUE(taps.layers.at(1).equal(rows.select(1, 1)));

@@ -61,7 +61,7 @@ TapRequest request_of(const TapCase& c) {
 
 std::vector<torch::Tensor> tapped(const Heads& h, const TapCase& c, const TapRequest& request) {
   TapResult rows;
-  const auto out = attend_and_tap(h.q, h.k, h.v, h.mask, c.causal, &request, &rows);
+  const auto out = attend_and_tap({h.q, h.k, h.v, h.mask, c.causal}, {&request, &rows});
   rows.finish();
   return {out, rows.layers.at(0)};
 }

@@ -274,11 +274,11 @@ TEST(AdaptedLinear, OneExpertOrNone) {
   torch::manual_seed(10);
   const auto x = torch::randn({3, 5, 8}).requires_grad_(), w = torch::randn({6, 8}), bias = torch::randn({6});
   const auto a = torch::randn({2, 8}).requires_grad_(), b = torch::randn({6, 2}).requires_grad_();
-  const auto with = adapted_linear(x, w, bias, a, b, 0.25);
-  EXPECT_TRUE(at::allclose(with, adapted_linear_reference(x, {w, bias, {{a, b, 0.25, {}, {}}}}), 1e-5, 1e-5));
-  EXPECT_TRUE(at::allclose(adapted_linear(x, w, {}, {}, {}, 0), at::linear(x, w), 1e-5, 1e-5));
+  const LinearMap adapted{w, bias, {{a, b, 0.25}}}, plain{w, {}, {}};
+  EXPECT_TRUE(at::allclose(adapted_linears(x, {adapted})[0], adapted_linear_reference(x, adapted), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(adapted_linears(x, {plain})[0], at::linear(x, w), 1e-5, 1e-5));
   at::NoGradGuard no_grad;
-  EXPECT_FALSE(adapted_linear(x, w, bias, a, b, 0.25).requires_grad());
+  EXPECT_FALSE(adapted_linears(x, {adapted})[0].requires_grad());
 }
 
 TEST(AdaptedLinear, UnusedOutputsAndFrozenTensorsAreSkipped) {
