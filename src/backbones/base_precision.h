@@ -7,7 +7,7 @@
 namespace asr {
 
 // Once a model is on its device, before adapters come. Linears of the language model whose sizes the format does not
-// take stay plain; returns how many it took. fp8 where there is none is an error.
+// take stay plain; returns how many it took. fp8 on a GPU that has none is an error.
 int64_t keep_weights_in(Backbone& model, WeightFormat format);
 
 }  // namespace asr

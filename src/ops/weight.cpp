@@ -8,6 +8,7 @@ namespace asr {
 namespace {
 
 constexpr int64_t kStretch = 64;  // numbers that share a scale
+constexpr double kLargestE4m3 = 448;
 constexpr Types kUpTo16 = {at::kHalf, at::kBFloat16};
 
 // Quantiles of the normal distribution, as QLoRA defines them.
@@ -73,26 +74,37 @@ torch::Tensor unpacked_nf4(const Weight& weight, at::ScalarType type) {
   return kernel ? unpacked_nf4_cuda(weight, type) : unpacked_nf4_reference(weight, type);
 }
 
-#if ASR_FLOAT8
-
 bool has_fp8(at::Device device) {
-  return device.is_cuda() && has_cuda_kernels() && cuda::compute_capability() >= 89;
+  return ASR_FLOAT8 && device.is_cuda() && has_cuda_kernels() && cuda::compute_capability() >= 89;
+}
+
+torch::Tensor rounded_e4m3(const torch::Tensor& x) {
+  at::NoGradGuard no_grad;
+  const auto exponent = std::get<1>(at::frexp(x)).to(at::kFloat) - 1;  // |x| is in [2^e, 2^(e+1))
+  const auto step = at::exp2(exponent.clamp_min(-6) - 3);              // below 2^-6 numbers lie evenly
+  return at::round(x / step) * step;
 }
 
 Fp8Rows fp8_rows_reference(const torch::Tensor& x) {
   at::NoGradGuard no_grad;
   const auto wide = x.to(at::kFloat);
-  const auto scale = (wide.abs().amax(-1, /*keepdim=*/true) / 448).clamp_min(1e-12);
-  return {(wide / scale).clamp(-448, 448).to(at::kFloat8_e4m3fn), scale};
+  const auto scale = (wide.abs().amax(-1, /*keepdim=*/true) / kLargestE4m3).clamp_min(1e-12);
+  return {rounded_e4m3((wide / scale).clamp(-kLargestE4m3, kLargestE4m3)), scale};
 }
 
 Fp8Rows fp8_rows(const torch::Tensor& x) {
-  constexpr Kernels kernels{{}, {}, kUpTo16};
-  const bool kernel = path_for(kernels, x) == Path::cuda && in_vectors(x, x.size(-1)) && x.size(-1) <= 24576;
-  return kernel ? fp8_rows_cuda(x) : fp8_rows_reference(x);
+#if ASR_FLOAT8
+  if (has_fp8(x.device())) {
+    constexpr Kernels kernels{{}, {}, kUpTo16};
+    if (path_for(kernels, x) == Path::cuda && in_vectors(x, x.size(-1)) && x.size(-1) <= 24576) return fp8_rows_cuda(x);
+    const auto rows = fp8_rows_reference(x);
+    return {rows.data.to(at::kFloat8_e4m3fn), rows.scale};
+  }
+#endif
+  return fp8_rows_reference(x);
 }
 
-Weight in_fp8(const torch::Tensor& numbers) {
+Weight packed_fp8(const torch::Tensor& numbers) {
   const auto rows = fp8_rows(numbers.contiguous()), turned = fp8_rows(numbers.t().contiguous());
   Weight out;
   out.format = WeightFormat::fp8;
@@ -103,24 +115,12 @@ Weight in_fp8(const torch::Tensor& numbers) {
   return out;
 }
 
-#else
-
-bool has_fp8(at::Device) {
-  return false;
-}
-
-Weight in_fp8(const torch::Tensor&) {
-  fail("this libtorch has no float8; use base_precision=auto or nf4");
-}
-
-#endif
-
 Weight in_format(const torch::Tensor& numbers, WeightFormat format) {
   switch (format) {
     case WeightFormat::plain:
       return numbers;
     case WeightFormat::fp8:
-      return in_fp8(numbers);
+      return packed_fp8(numbers);
     case WeightFormat::nf4:
       return packed_nf4(numbers);
   }

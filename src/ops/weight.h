@@ -40,9 +40,9 @@ struct Weight {
 // The numbers in the type that is computed with; no copy where a plain weight has it already.
 torch::Tensor values_of(const Weight& weight, at::ScalarType type);
 
-// Numbers [out, in] in a format; nf4 needs rows of whole stretches of 64, fp8 a GPU that has it (has_fp8).
+// Numbers [out, in] in a format; nf4 needs rows of whole stretches of 64.
 Weight in_format(const torch::Tensor& numbers, WeightFormat format);
-bool has_fp8(at::Device device);
+bool has_fp8(at::Device device);  // products of float8; elsewhere the same numbers are multiplied in float32
 
 // ---- what in_format and values_of are made of, each with its plain form ---------------------------------------------
 
@@ -51,10 +51,12 @@ torch::Tensor unpacked_nf4(const Weight& weight, at::ScalarType type);
 torch::Tensor unpacked_nf4_reference(const Weight& weight, at::ScalarType type);
 torch::Tensor unpacked_nf4_cuda(const Weight& weight, at::ScalarType type);
 
-// Rows divided by a scale each, so that their largest entries are 448, as float8 e4m3.
+// Rows divided by a scale each, so that their largest entries are 448, as float8 e4m3. Where products of float8 are
+// missing, and in the plain form, float32 tensors hold the rounded numbers.
 struct Fp8Rows {
   torch::Tensor data, scale;  // [rows, width], [rows, 1] float32
 };
+torch::Tensor rounded_e4m3(const torch::Tensor& x);  // float32 of at most 448 in size: the nearest e4m3, ties to even
 Fp8Rows fp8_rows(const torch::Tensor& x);
 Fp8Rows fp8_rows_reference(const torch::Tensor& x);
 Fp8Rows fp8_rows_cuda(const torch::Tensor& x);

@@ -1,6 +1,5 @@
 #include "ops/weight_products.h"
 
-#include "base/error.h"
 #include "tensor/torch_version.h"
 
 namespace asr {
@@ -8,26 +7,15 @@ namespace {
 
 // y = x W^T of rows with a scale each on both sides.
 void multiply_fp8(const torch::Tensor& y, const Fp8Rows& x, const torch::Tensor& data, const torch::Tensor& scale) {
-#if ASR_FLOAT8
   auto out = y;
-  at::_scaled_mm_out(out, x.data, data.t(), x.scale, scale.t(), std::nullopt, std::nullopt, y.scalar_type(),
-                     /*use_fast_accum=*/true);
-#else
-  static_cast<void>(y);
-  static_cast<void>(x);
-  static_cast<void>(data);
-  static_cast<void>(scale);
-  fail("this libtorch has no products of float8 numbers");
-#endif
-}
-
-Fp8Rows scaled_rows(const torch::Tensor& x) {
 #if ASR_FLOAT8
-  return fp8_rows(x);
-#else
-  static_cast<void>(x);
-  fail("this libtorch has no float8");
+  if (data.scalar_type() != at::kFloat) {
+    at::_scaled_mm_out(out, x.data, data.t(), x.scale, scale.t(), std::nullopt, std::nullopt, y.scalar_type(),
+                       /*use_fast_accum=*/true);
+    return;
+  }
 #endif
+  out.copy_(x.data.mm(data.t()) * x.scale * scale.t());
 }
 
 }  // namespace
@@ -40,7 +28,7 @@ Weight for_products(const Weight& weight, at::ScalarType type) {
 void multiply_by(const torch::Tensor& y, RowFactor& x, const Weight& weight, const torch::Tensor& bias) {
   auto out = y;
   if (weight.format == WeightFormat::fp8) {
-    if (!x.fp8) x.fp8 = scaled_rows(x.rows);
+    if (!x.fp8) x.fp8 = fp8_rows(x.rows);
     multiply_fp8(y, *x.fp8, weight.data, weight.scale);
     if (bias.defined()) out.add_(bias);
   } else if (bias.defined()) {
@@ -57,7 +45,7 @@ void multiply_by_transposed(const torch::Tensor& dx, const torch::Tensor& dy, co
     return;
   }
   const auto pulled = accumulate ? torch::empty(dx.sizes(), dx.options()) : dx;
-  multiply_fp8(pulled, scaled_rows(dy), weight.turned, weight.turned_scale);
+  multiply_fp8(pulled, fp8_rows(dy), weight.turned, weight.turned_scale);
   if (accumulate) out.add_(pulled);
 }
 

@@ -1,5 +1,7 @@
 // Weights in fewer bits: how far they are from what they were made of, and products of them against products of what
 // they hold.
+#include <cmath>
+
 #include "ops/adapted_linear.h"
 #include "ops/cuda_tensors.h"
 #include "ops/weight.h"
@@ -43,6 +45,51 @@ TEST(WeightFormats, ProductsOfNf4AreThoseOfItsNumbers) {
                  "dx");
     expect_close(unpacked_nf4(packed, at::kBFloat16), plain.to(at::kBFloat16), 1e-6, "bfloat16");
   }
+}
+
+// All numbers of e4m3, by its definition: four bits of exponent with bias 7, three behind the point, none infinite.
+std::vector<double> e4m3_numbers() {
+  std::vector<double> out;
+  for (int exponent = 0; exponent < 16; ++exponent)
+    for (int behind = 0; behind < 8; ++behind) {
+      if (exponent == 15 && behind == 7) continue;  // no number
+      const double size = exponent == 0 ? std::ldexp(behind, -9) : std::ldexp(8 + behind, exponent - 10);
+      out.push_back(size);
+      out.push_back(-size);
+    }
+  return out;
+}
+
+TEST(WeightFormats, E4m3IsTheNearestOfItsNumbers) {
+  torch::manual_seed(8);
+  const auto numbers = torch::tensor(e4m3_numbers(), at::kDouble);
+  EXPECT_EQ(numbers.max().item<double>(), 448);
+  EXPECT_TRUE(rounded_e4m3(numbers.to(at::kFloat)).equal(numbers.to(at::kFloat)));
+  const auto x = at::cat({torch::randn({2000}) * 0.01, torch::randn({2000}) * 100, torch::randn({2000}) * 1e-4});
+  const auto kept = x.clamp(-448, 448);
+  const auto away = (kept.to(at::kDouble).unsqueeze(1) - numbers.unsqueeze(0)).abs();
+  const auto least = std::get<0>(away.min(1));
+  EXPECT_TRUE((rounded_e4m3(kept).to(at::kDouble) - kept.to(at::kDouble)).abs().equal(least));
+  const auto between = torch::tensor({17.0f, 19.0f, 0.0009765625f});  // 16|18, 18|20 and half of the least number
+  EXPECT_TRUE(rounded_e4m3(between).equal(torch::tensor({16.0f, 20.0f, 0.0f}))) << rounded_e4m3(between);
+}
+
+TEST(WeightFormats, ProductsOfFp8AreThoseOfItsNumbers) {
+  torch::manual_seed(9);
+  const auto w = torch::randn({24, 32}) * 0.1;
+  const auto packed = in_format(w, WeightFormat::fp8);
+  expect_close(values_of(packed, at::kFloat), w, 1.0 / 16, "the weight");
+  const auto x = torch::randn({5, 32}).requires_grad_();
+  const auto y = adapted_linears(x, {{packed, {}, {}}})[0];
+  const auto rounded = [](const torch::Tensor& rows) {
+    const auto fp8 = fp8_rows_reference(rows);
+    return fp8.data * fp8.scale;
+  };
+  expect_close(y, at::linear(rounded(x.detach()), values_of(packed, at::kFloat)), 1e-5, "y");
+  const auto factor = torch::randn({5, 24});
+  const auto dx = gradients((y * factor).sum(), {x})[0];
+  const auto turned = packed.turned * packed.turned_scale;  // [in, out]
+  expect_close(dx, at::linear(rounded(factor), turned), 1e-5, "dx");
 }
 
 TEST(WeightFormats, ProductsOfFp8StayNear) {
