@@ -8,9 +8,9 @@ if(ASR_HAVE_DANGLING_REFERENCE)
 endif()
 
 # Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
-# their unnamed namespace, so names in it must be unique in a folder; tests whose files repeat them say ALONE.
-function(asr_batches target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+# their unnamed namespace. Where two of them use a name for different things, ALONE takes one out of its batch.
+function(asr_batches target files)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
   if(ASR_UNITY)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes what is not the batch itself for a header
   endif()
@@ -43,12 +43,13 @@ function(asr_plain_library folder)
   asr_public_headers(asr_${folder} PUBLIC)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
   asr_offer(${folder})
-  asr_batches(asr_${folder})
+  asr_batches(asr_${folder} 8)
 endfunction()
 
-# A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file.
+# A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file. Large
+# batches: a third of the time goes to headers even so (the preset dev has none, for work on single files).
 function(asr_torch_library folder)
-  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp
     ${PROJECT_SOURCE_DIR}/src/${folder}/terms/*.cpp)
   if(arg_WITHOUT)
@@ -59,5 +60,8 @@ function(asr_torch_library folder)
   asr_use_torch(asr_${name})
   target_link_libraries(asr_${name} PUBLIC ${arg_DEPENDS})
   asr_offer(${name})
-  asr_batches(asr_${name})
+  asr_batches(asr_${name} 24)
+  foreach(file ${arg_ALONE})
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${folder}/${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
 endfunction()
