@@ -18,7 +18,7 @@
 #include "methods/terms/sample_keys.h"
 #include "tensor/device.h"
 #include "train/answering.h"
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
@@ -170,8 +170,9 @@ double answers_a_second(const AnswerSide& side, Backbone& model, SampleSet& set,
   options.prefixes_shared = side.shared;
   model.configure(options);
   const Ways ways(model, bank, a);
-  const auto task = language_task();
-  Answerer who{model, *task, [&](const SampleBatch& batch) { return side.routed ? ways.routed(batch) : ways.one(); }};
+  const auto objective = language_objective();
+  Answerer who{model, *objective,
+               [&](const SampleBatch& batch) { return side.routed ? ways.routed(batch) : ways.one(); }};
   if (side.merged) who.merged_sites = bank.sites();
   who.by_slot = side.by_slot;
   who.workers = a.workers;

@@ -4,8 +4,8 @@
 #include <torch/types.h>
 
 #include "backbones/backbone.h"
+#include "data/objective.h"
 #include "data/sample_set.h"
-#include "data/task.h"
 #include "parallel/team.h"
 #include "spectral/memory.h"
 #include "spectral/options.h"

@@ -1,4 +1,4 @@
-// A batch with what is known of its samples: models read `input` alone, methods and tasks the rest.
+// A batch with what is known of its samples: models read `input` alone, methods and objectives the rest.
 #pragma once
 
 #include <torch/types.h>

@@ -173,9 +173,9 @@ class AdaptInf final : public Method {
   }
 
   // Log PPL, and EL2N and entropy beside it, of logits of a batch's samples: [samples, 3] in double.
-  torch::Tensor scores_of(const Task& task, const torch::Tensor& logits, const SampleBatch& batch) const {
-    const auto targets = task.targets(batch);
-    const RowOwners owners{task.owners(batch), batch.size()};
+  torch::Tensor scores_of(const Objective& objective, const torch::Tensor& logits, const SampleBatch& batch) const {
+    const auto targets = objective.targets(batch);
+    const RowOwners owners{objective.owners(batch), batch.size()};
     const auto losses = at::cross_entropy_loss(logits.to(at::kFloat), targets, {}, at::Reduction::None);
     return at::cat({log_perplexities(losses, owners, perplexity_).unsqueeze(1), uncertainty(logits, targets, owners)},
                    1);
@@ -193,13 +193,13 @@ class AdaptInf final : public Method {
       if (pass.given) routed.given.insert(pass.given->begin(), pass.given->end());
       Want want;
       want.loss = false;
-      stage.task.ask_for_loss(want);
-      stage.task.ask_for_logits(want);
+      stage.objective.ask_for_loss(want);
+      stage.objective.ask_for_logits(want);
       const auto seen = routed.seen(batch);
       const auto out = stage.model.forward(seen.input, routed.pass(), want);
-      scores = scores_of(stage.task, stage.task.logits(out).detach(), seen);
+      scores = scores_of(stage.objective, stage.objective.logits(out).detach(), seen);
       const auto each = at::full({batch.size()}, static_cast<double>(batch.size()), scores.options().dtype(at::kFloat));
-      return stage.task.loss(out, seen, each);
+      return stage.objective.loss(out, seen, each);
     };
     return sample_gradients_together(probe, stage.bank.sites(), parameters, [&](const torch::Tensor& gradients) {
       return at::cat({scores.to(at::kFloat), gradients.norm(2, 1, true), project(gradients)}, 1);
@@ -216,8 +216,8 @@ class AdaptInf final : public Method {
     const auto blank = blank_losses(probe, [&](const SampleBatch& batch) {
       const auto routed = stage.training(batch);
       const auto seen = routed.seen(batch);
-      const auto logits = stage.task.logits_of(stage.model, seen, routed.pass());
-      return scores_of(stage.task, logits, seen).select(1, 0);
+      const auto logits = stage.objective.logits_of(stage.model, seen, routed.pass());
+      return scores_of(stage.objective, logits, seen).select(1, 0);
     });
     constexpr int64_t kScores = 4;
     const auto vectors = found.narrow(1, kScores, found.size(1) - kScores);

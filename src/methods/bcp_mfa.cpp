@@ -1,11 +1,11 @@
 // BCP-MFA (ICCV 2025): answers are chosen from a list by a balanced classifier, whose prototypes keep equal angles and
-// turn together (terms/balanced_task.h); the features of a batch, normalised, are drawn to the set of prototypes by
-// optimal transport; and the replay memory of VQACL. The task is the method's own, whatever `head` says.
+// turn together (terms/balanced_objective.h); the features of a batch, normalised, are drawn to the set of prototypes
+// by optimal transport; and the replay memory of VQACL. The task is the method's own, whatever `head` says.
 #include <algorithm>
 
 #include "base/log.h"
 #include "methods/method.h"
-#include "methods/terms/balanced_task.h"
+#include "methods/terms/balanced_objective.h"
 #include "methods/terms/group_replay.h"
 
 namespace asr {
@@ -28,7 +28,7 @@ class BcpMfa final : public Method {
   }
   void prepare(Backbone&, const Options&) override { replay_.prepare(); }
 
-  std::unique_ptr<Task> task(const TaskContext& run) override {
+  std::unique_ptr<Objective> objective(const ObjectiveContext& run) override {
     std::vector<std::pair<int64_t, std::string>> counted;
     for (const auto& [answer, count] : run.answers()) counted.emplace_back(-count, answer);
     std::sort(counted.begin(), counted.end());
@@ -36,7 +36,7 @@ class BcpMfa final : public Method {
     std::vector<std::string> list;
     for (auto& [count, answer] : counted) list.push_back(std::move(answer));
     std::sort(list.begin(), list.end());
-    auto out = std::make_unique<BalancedTask>(run.model, std::move(list));
+    auto out = std::make_unique<BalancedObjective>(run.model, std::move(list));
     head_ = out.get();
     return out;
   }
@@ -82,7 +82,7 @@ class BcpMfa final : public Method {
   SinkhornOptions sinkhorn_;
   int64_t most_answers_ = 3129;
   GroupReplay replay_;
-  BalancedTask* head_ = nullptr;  // the run's task
+  BalancedObjective* head_ = nullptr;  // the run's task
 };
 
 }  // namespace

@@ -227,7 +227,7 @@ class DMole final : public Method {
     const auto wanted = std::max<int64_t>(stage.batch_size, std::llround(probe_ * static_cast<double>(count)));
     Probe probe{stage.model, stage.data, spaced_rows(count, wanted), stage.team};
     probe.loss = [&](const SampleBatch& batch, const Pass& pass) {
-      return stage.task.loss_of(stage.model, batch, pass);
+      return stage.objective.loss_of(stage.model, batch, pass);
     };
     probe.pass = Pass{0, nullptr};
     probe.batch = stage.batch_size;

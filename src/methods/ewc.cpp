@@ -92,14 +92,14 @@ class Ewc final : public Method {
       const auto batch =
           stage.data.rows({rows.begin() + first, rows.begin() + std::min(count, first + stage.batch_size)});
       const auto routed = stage.answering(batch);
-      const auto loss = stage.task.loss_of(stage.model, routed.seen(batch), routed.pass());
+      const auto loss = stage.objective.loss_of(stage.model, routed.seen(batch), routed.pass());
       const auto gradient = gradients(loss, inputs);
       std::vector<torch::Tensor> parts;
       for (size_t i = 0; i < gradient.size(); ++i)
         parts.push_back((gradient[i].defined() ? gradient[i] : torch::zeros_like(inputs[i])).flatten());
       const auto pass = at::cat(parts);
       if (count <= stage.batch_size) return pass;
-      const auto answers = static_cast<double>(stage.task.learnt(batch));
+      const auto answers = static_cast<double>(stage.objective.learnt(batch));
       sum = sum.defined() ? sum + pass * answers : pass * answers;
       tokens += answers;
     }

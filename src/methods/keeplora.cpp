@@ -90,7 +90,7 @@ class KeepLora final : public Method {
     const auto wanted = static_cast<int64_t>(std::llround(samples_ * static_cast<double>(count)));
     Probe probe{stage.model, stage.data, spaced_rows(count, wanted), stage.team};
     probe.loss = [&](const SampleBatch& batch, const Pass& pass) {
-      return stage.task.loss_of(stage.model, batch, pass);
+      return stage.objective.loss_of(stage.model, batch, pass);
     };
     probe.pass.slots = stage.bank.training();
     probe.batch = stage.batch_size;

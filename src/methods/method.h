@@ -16,9 +16,9 @@
 #include "adapters/bank.h"
 #include "backbones/backbone.h"
 #include "base/options.h"
+#include "data/objective.h"
 #include "data/sample_batch.h"
 #include "data/sample_set.h"
-#include "data/task.h"
 #include "methods/costs.h"
 #include "methods/state_shapes.h"
 #include "parallel/team.h"
@@ -58,7 +58,7 @@ struct Phase {
   int64_t samples = 0;              // that an epoch goes through
   int64_t first = 0, steps = 0;     // steps of the stage before it, and its own
   std::vector<std::string> trains;  // names of parameter groups; empty: all
-  double task_weight = 1;           // of the task's loss; 0: the methods' terms alone
+  double task_weight = 1;           // of the objective's loss; 0: the methods' terms alone
   double learning_rate = 0;         // peak; 0: the run's
   bool constant_rate = false;
   int64_t batch = 0;       // samples a pass; 0: the run's
@@ -88,7 +88,7 @@ struct StageContext {
   int64_t batch_size = 0;
   Backbone& model;
   AdapterBank& bank;
-  const Task& task;
+  const Objective& objective;
   NamedParameters parameters;                    // all that is trained, in the optimizer's order
   const SampleSet& data;                         // of this stage, gone afterwards
   std::function<const StageMoments&()> moments;  // spectral moments of the stage's data, measured once when asked for
@@ -115,14 +115,14 @@ struct StepContext {
   const NamedParameters& parameters;
   Backbone& model;
   AdapterBank& bank;
-  const Task& task;
+  const Objective& objective;
   const Phase& phase;
   const SampleBatch& batch;
   const std::vector<int64_t>& rows;  // of the stage's data that `batch` begins with
   const Share& share;                // how much of the whole batch this is: losses are this part's summand
   const Output& output;
-  // Of the task under other adapters, by its parameters as they were then; none: as they are.
-  std::function<torch::Tensor(const Pass&, const std::vector<torch::Tensor>& task_parameters)> logits;
+  // Of the objective under other adapters, by its parameters as they were then; none: as they are.
+  std::function<torch::Tensor(const Pass&, const std::vector<torch::Tensor>& objective_parameters)> logits;
   std::map<std::string, torch::Tensor>& log;              // named scalars for the log, "<name>_loss" among them
   std::vector<std::pair<torch::Tensor, double>>& losses;  // what is minimised is their weighted sum
   // After whole_step: where this part's samples begin in the step, and the passes whose mean is the step's loss.
@@ -143,8 +143,8 @@ struct GradientContext {
   const NamedParameters& parameters;
 };
 
-// What a method makes a task of its own from.
-struct TaskContext {
+// What a method makes an objective of its own from.
+struct ObjectiveContext {
   const Backbone& model;
   std::function<std::map<std::string, int64_t>()> answers;  // of training, and how many samples have each
 };
@@ -168,7 +168,7 @@ class Method {
   virtual std::vector<std::string> encoder_folders() const { return {}; }
   // What is learnt in place of what the option `head` says; null: that. One method of a run may bring it; it is made
   // once, before `prepare`, and stored with the adapters.
-  virtual std::unique_ptr<Task> task(const TaskContext&) { return nullptr; }
+  virtual std::unique_ptr<Objective> objective(const ObjectiveContext&) { return nullptr; }
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }
@@ -204,7 +204,7 @@ class Method {
   // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
   // its own samples, since the other passes' are gone by then.
   virtual void whole_step(const StepEmbeddings&) {}
-  // Of the task's loss, by sample [B]: it becomes the mean over samples of their weight times their own mean loss.
+  // Of the objective's loss, by sample [B]: it becomes the mean over samples of their weight times their own mean loss.
   virtual torch::Tensor sample_weights(const SampleBatch&) const { return {}; }
   virtual void add_losses(StepContext&) {}
   virtual void after_backward(GradientContext&) {}

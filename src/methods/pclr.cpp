@@ -317,7 +317,7 @@ class Pclr final : public Method {
   };
   // At every position of the text; with a head of its own, what the task chooses from.
   static Said said(const StepContext& step, const Pass& pass) {
-    if (!step.task.parameters().empty()) {
+    if (!step.objective.parameters().empty()) {
       const auto logits = step.logits(pass, {});
       return {logits, at::arange(logits.size(0), at::device(logits.device()).dtype(at::kLong))};
     }

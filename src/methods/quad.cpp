@@ -128,8 +128,8 @@ class Quad final : public Method {
       pairs.push_back({row, row, questions_.draw(tag, key).text});
     }
     auto out = data_->composed(pairs);
-    if (!is_written(step.task)) return out;
-    const auto answers = step.task.answers(step.model, out.input, teacher, answer_tokens_);
+    if (!is_written(step.objective)) return out;
+    const auto answers = step.objective.answers(step.model, out.input, teacher, answer_tokens_);
     // A teacher without a word is asked how it goes on with the picture's own answer.
     for (size_t i = 0; i < pairs.size(); ++i)
       if (answers[i].find_first_not_of(' ') != std::string::npos) pairs[i].answer = answers[i];
@@ -141,9 +141,9 @@ class Quad final : public Method {
     Want want;
     want.loss = false;
     want.tap_layers = std::min(layers_, depth_);
-    want.tap_rows = is_written(step.task) ? TapRows::text : TapRows::question;
+    want.tap_rows = is_written(step.objective) ? TapRows::text : TapRows::question;
     want.tap_columns = TapColumns::all;
-    step.task.ask_for_logits(want);
+    step.objective.ask_for_logits(want);
     SampleBatch batch;
     Output old;
     torch::Tensor expected;  // logarithms, [what is answered, choices]
@@ -151,12 +151,12 @@ class Quad final : public Method {
       at::NoGradGuard no_grad;
       batch = asked(step, teacher);
       old = step.model.forward(batch.input, teacher, want);
-      expected = step.task.logits(old, teacher_.head()).log_softmax(-1);
+      expected = step.objective.logits(old, teacher_.head()).log_softmax(-1);
     }
     Pass pass;
     pass.slots = step.bank.training();
     const auto now = step.model.forward(batch.input, pass, want);
-    answers = held_to(expected.exp(), expected, step.task.logits(now).log_softmax(-1));
+    answers = held_to(expected.exp(), expected, step.objective.logits(now).log_softmax(-1));
     answers.count = static_cast<double>(expected.size(0));
     // Later tokens and padding, where there is no attention, are masked before the logarithm.
     const auto none = old.attention.eq(0);  // [B, L, heads, T, S]
@@ -172,7 +172,7 @@ class Quad final : public Method {
     step.log[name + "_divergence"] = (held.sum.detach() - held.entropy) / count;
   }
 
-  static bool is_written(const Task& task) { return task.parameters().empty(); }
+  static bool is_written(const Objective& objective) { return objective.parameters().empty(); }
 
   double lambda_ = 0.5;
   int64_t most_ = 5000, layers_ = 4, answer_tokens_ = 10;

@@ -223,12 +223,12 @@ class Route final : public Method {
                     stage.data.pass_samples()};
     each_block(over, stage.team, [&](Part here, Part) {
       const auto batch = stage.data.rows({rows.begin() + here.begin, rows.begin() + here.end});
-      const auto learnt = static_cast<double>(stage.task.learnt(batch));
-      std::vector<double> sums = {learnt, stage.task.loss_of(stage.model, batch, Pass{0, nullptr}).item<double>()};
+      const auto learnt = static_cast<double>(stage.objective.learnt(batch));
+      std::vector<double> sums = {learnt, stage.objective.loss_of(stage.model, batch, Pass{0, nullptr}).item<double>()};
       for (const int slot : slots) {
         Pass alone;
         alone.slots = stage.bank.bit(stage_slot(slot));
-        sums.push_back(stage.task.loss_of(stage.model, batch, alone).item<double>());
+        sums.push_back(stage.objective.loss_of(stage.model, batch, alone).item<double>());
       }
       for (size_t i = 1; i < sums.size(); ++i) sums[i] *= learnt;
       blocks.push_back(torch::tensor(sums, at::kDouble).unsqueeze(0));

@@ -149,7 +149,7 @@ class Sefe final : public Method {
     rows_.clear();
     data_ = &stage.data;
     if (styles_ == 0) return;
-    check(stage.task.parameters().empty(),
+    check(stage.objective.parameters().empty(),
           "sefe.styles writes answers that a closed list does not have; set head=generate or sefe.styles=0");
     const int64_t count = stage.data.size();
     std::vector<std::string> answers;

@@ -211,7 +211,7 @@ RowAnswers answer_rows(const Answerer& who, const SampleSet& set, int64_t batch,
     block.input.same_picture = same_pictures(block);
     const auto routed = routes ? routed_pass(*routes, rows_of(places, rows), who.model.device()) : who.pass(block);
     const auto pass = routed.pass();
-    for (auto& text : who.task.answers(who.model, routed.seen(block).input, weights.with(pass), set.answer_tokens))
+    for (auto& text : who.objective.answers(who.model, routed.seen(block).input, weights.with(pass), set.answer_tokens))
       out.texts.push_back(std::move(text));
     for (size_t i = 0; i < routed.choices.size(); ++i) {
       const auto place = static_cast<size_t>(places[static_cast<size_t>(rows.begin) + i]);

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "data/objective.h"
 #include "data/sample_set.h"
-#include "data/task.h"
 
 namespace asr {
 
 struct Answerer {
   const Backbone& model;
-  const Task& task;
+  const Objective& objective;
   PassFor pass;  // how each batch is answered
   // Whose experts are added to copies of the weights while a block is answered, where all its rows weigh them alike
   // (nn/merged_weights.h); empty: experts stay products of their own, the plain reference.

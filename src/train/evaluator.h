@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data/measure.h"
+#include "data/objective.h"
 #include "data/sample_set.h"
-#include "data/task.h"
 #include "train/answering.h"
 
 namespace asr {

@@ -114,7 +114,7 @@ void Loop::diverged(const std::string& what, const std::string& names) const {
 void Loop::complete_share(Share& share, SampleBatch& batch) const {
   if (share.team.size() == 1) return;
   const auto held = static_cast<int64_t>(share.positions.size());
-  const int64_t learnt = held == 0 ? 0 : parts_.task->learnt(batch);
+  const int64_t learnt = held == 0 ? 0 : parts_.objective->learnt(batch);
   const auto all = share.team.gather(torch::tensor({held, learnt, batch.input.ids.size(1)}, at::kLong).view({1, 3}));
   const auto total = all.sum(0);
   share.before = all.narrow(0, 0, share.team.rank()).select(1, 0).sum().item<int64_t>();
@@ -144,7 +144,7 @@ torch::Tensor Loop::sample_weights(const SampleBatch& batch) const {
 
 torch::Tensor Loop::pass_loss(const TrainPass& pass, const Phase& phase, Terms& terms) {
   const auto& run = parts_.config.run;
-  const auto& task = *parts_.task;
+  const auto& objective = *parts_.objective;
   auto batch = pass.batch;
   const auto wanted = parts_.needs();
   Output out;
@@ -157,25 +157,25 @@ torch::Tensor Loop::pass_loss(const TrainPass& pass, const Phase& phase, Terms& 
     want.loss = false;
     want.tap_layers = wanted.tap ? run.tap_layers : 0;
     want.pooled = wanted.pooled;
-    if (wanted.logits) task.ask_for_logits(want);
-    if (phase.task_weight != 0) task.ask_for_loss(want);
+    if (wanted.logits) objective.ask_for_logits(want);
+    if (phase.task_weight != 0) objective.ask_for_loss(want);
     const auto weights = sample_weights(batch);
-    if (weights.defined() && phase.task_weight != 0) task.ask_for_logits(want);
+    if (weights.defined() && phase.task_weight != 0) objective.ask_for_logits(want);
     batch = routed.seen(std::move(batch));
     out = parts_.model.forward(batch.input, routed.pass(), want);
     if (phase.task_weight != 0) {
-      out.loss = task.loss(out, batch, weights);
+      out.loss = objective.loss(out, batch, weights);
       losses.emplace_back(scaled(out.loss, weights.defined() ? pass.share.samples : pass.share.answers),
                           phase.task_weight);
       terms["task_loss"] = losses[0].first.detach();
     }
-    if (wanted.logits) out.logits = task.logits(out);
+    if (wanted.logits) out.logits = objective.logits(out);
   }
   const auto logits = [&](const Pass& other, const std::vector<torch::Tensor>& parameters) {
-    return task.logits_of(parts_.model, batch, other, parameters);
+    return objective.logits_of(parts_.model, batch, other, parameters);
   };
-  StepContext context{trained_,   parts_.model, parts_.bank, task,  phase,  batch,      pass.rows,
-                      pass.share, out,          logits,      terms, losses, pass.first, run.accumulation};
+  StepContext context{trained_,   parts_.model, parts_.bank, objective, phase,  batch,      pass.rows,
+                      pass.share, out,          logits,      terms,     losses, pass.first, run.accumulation};
   for (size_t m = 0; m < parts_.methods.size(); ++m)
     if (phase.of_method.empty() || phase.of_method == parts_.method_names[m]) parts_.methods[m]->add_losses(context);
   check(!losses.empty(), "stage ", parts_.at.stage, ", phase '", phase.name, "': there is no loss");

@@ -109,7 +109,7 @@ void Recorder::evaluate() {
     const auto& set = parts_.data.get_of_stage(parts_.order[b], parts_.config.run.scored_split(),
                                                parts_.joint() ? 0 : static_cast<int>(b) + 1);
     // Before any training every adapter is the identity, so one evaluation serves all runs of a process.
-    auto* known = parts_.at.stage == 0 && !parts_.own_task
+    auto* known = parts_.at.stage == 0 && !parts_.own_objective
                       ? &parts_.data.zero_shot[{parts_.order[b], parts_.config.run.head}]
                       : nullptr;
     if (known && !known->texts.empty())
@@ -154,7 +154,7 @@ TaskScore Recorder::score(const SampleSet& set, size_t task) const {
   const auto& metric = parts_.data.stream().tasks()[task].metric;
   const auto merge = parts_.config.run.answer_merge;
   const bool merged = merge == AnswerMerge::yes || (merge == AnswerMerge::automatic && parts_.model.device().is_cuda());
-  Answerer who{parts_.model, *parts_.task, parts_.answering()};
+  Answerer who{parts_.model, *parts_.objective, parts_.answering()};
   if (merged) who.merged_sites = parts_.bank.sites();
   who.workers = parts_.config.run.workers;
   auto out = evaluate_task(who, set, metric, parts_.config.run.eval_batch, parts_.team);
@@ -170,7 +170,7 @@ void Recorder::write_stage_analysis(const std::vector<AnalysedTask>& analysed) {
   if (parts_.team.leads()) make_folders(folder);
   write_memory(folder);
   write_analysis(
-      folder + "/analysis.safetensors", {parts_.model, *parts_.task, parts_.answering()}, analysed,
+      folder + "/analysis.safetensors", {parts_.model, *parts_.objective, parts_.answering()}, analysed,
       {parts_.analysis_memory, run.analysis_samples, run.overlays, run.tap_layers, run.analysis_premise == Switch::yes},
       parts_.team);
 }
@@ -325,7 +325,7 @@ json Recorder::metrics(bool complete) const {
               {"backbone", parts_.model.name()},
               {"one_stage", parts_.joint()},
               {"replay_free", replay_free},
-              {"head", parts_.task->head()},
+              {"head", parts_.objective->head()},
               {"tasks", tasks},
               {"scores", scores_of(tasks, at.rows, composes(parts_.data.stream()) ? at.novel : Rows(), parts_.joint())},
               {"cost",

@@ -113,7 +113,7 @@ std::vector<std::string> save_run_adapter(RunParts& parts) {
   make_folders(folder);
   auto written =
       why_not_peft(parts).empty() ? save_peft(parts, as_plain_adapter(parts.bank), folder) : save_slots(parts, folder);
-  const auto head = parts.task->parameters();
+  const auto head = parts.objective->parameters();
   if (head.empty()) return written;
   NamedTensors tensors;
   for (const auto& [name, tensor] : head) tensors.emplace_back(name, tensor.detach().cpu().contiguous());

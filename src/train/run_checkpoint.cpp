@@ -58,7 +58,7 @@ NamedTensors RunCheckpoint::moving() const {
   NamedTensors out;
   for (const auto& [name, tensor] : parts_.bank.trained())
     out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
-  for (const auto& [name, tensor] : parts_.task->parameters())
+  for (const auto& [name, tensor] : parts_.objective->parameters())
     out.emplace_back(kAdapter + name, tensor.detach().cpu().clone());
   if (const auto* optimizer = loop_.optimizer()) {
     out.emplace_back("optimizer.first", optimizer->first.cpu().clone());
@@ -167,7 +167,7 @@ void RunCheckpoint::restore_adapters(const Checkpoint& checkpoint) {
   const auto where = parts_.key.folder + ": the checkpoint's slots";
   if (checkpoint.state.contains("slots")) parts_.bank.rebuild(checkpoint.state["slots"], where);
   at::NoGradGuard no_grad;
-  for (const auto& list : {parts_.bank.tensors(), parts_.task->parameters()})
+  for (const auto& list : {parts_.bank.tensors(), parts_.objective->parameters()})
     for (const auto& [name, tensor] : list) {
       auto value = tensor;
       value.copy_(checkpoint.at(kAdapter + name, tensor.sizes()));

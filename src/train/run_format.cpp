@@ -120,7 +120,7 @@ void add_head(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& metho
         ++out[facts.stream->text(task, DataSplit::train, i).answer];
     return out;
   };
-  if (const auto own = methods_task(methods, method_parts(facts.method), {*facts.model, answers})) {
+  if (const auto own = methods_objective(methods, method_parts(facts.method), {*facts.model, answers})) {
     for (const auto& [name, tensor] : own->parameters()) facts.head[name] = tensor.sizes().vec();
   } else if (facts.config.run.head == Head::answers) {
     facts.head["answer_head.weight"] = {static_cast<int64_t>(answers().size()), facts.model->width()};

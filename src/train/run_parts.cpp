@@ -11,9 +11,9 @@
 #include "methods/terms/sites.h"
 #include "skills/taxonomy.h"
 #include "train/joint.h"
+#include "train/objectives.h"
 #include "train/schedule.h"
 #include "train/task_order.h"
-#include "train/tasks.h"
 
 namespace asr {
 namespace {
@@ -57,11 +57,11 @@ RunParts::RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone&
       bank(base.all_sites()) {
   methods = make_methods(key.composition, config.method_assignments);
   make_slots(1);
-  task = methods_task(methods, method_names, {model, [&] { return training_answers(data); }});
-  own_task = task != nullptr;
-  if (!own_task)
-    task = config.run.head == Head::answers ? closed_task(model, names_of_answers(training_answers(data)))
-                                            : language_task();
+  objective = methods_objective(methods, method_names, {model, [&] { return training_answers(data); }});
+  own_objective = objective != nullptr;
+  if (!own_objective)
+    objective = config.run.head == Head::answers ? closed_objective(model, names_of_answers(training_answers(data)))
+                                                 : language_objective();
   for (auto& method : methods) method->prepare(model, config.options);
   analysis_memory.options = config.options;
   analysis_memory.skill_names = skill_names();
@@ -271,12 +271,12 @@ AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, 
   return with_projector(out ? *out : AdapterLayout{plain.slot}, sites, plain);
 }
 
-std::unique_ptr<Task> methods_task(const std::vector<std::unique_ptr<Method>>& methods,
-                                   const std::vector<std::string>& names, const TaskContext& run) {
-  std::unique_ptr<Task> out;
+std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<Method>>& methods,
+                                             const std::vector<std::string>& names, const ObjectiveContext& run) {
+  std::unique_ptr<Objective> out;
   std::string owner;
   for (size_t m = 0; m < methods.size(); ++m) {
-    auto brought = methods[m]->task(run);
+    auto brought = methods[m]->objective(run);
     if (!brought) continue;
     check(!out, "methods ", owner, " and ", names[m], " both bring a task of their own; they cannot be combined");
     out = std::move(brought);
@@ -298,7 +298,7 @@ std::vector<ParameterGroup> RunParts::groups() const {
     (rate > 0 ? own_rate[rate] : out[0].parameters).emplace_back(name, tensor);
   }
   for (auto& [rate, parameters] : own_rate) out.push_back({"adapters", parameters, rate});
-  const auto learnt = task->parameters();
+  const auto learnt = objective->parameters();
   if (!learnt.empty()) out.push_back({"task", learnt});
   for (const auto& method : methods)
     for (auto& group : method->parameters()) out.push_back(std::move(group));
@@ -342,7 +342,7 @@ PassFor RunParts::answering() {
 
 StageContext RunParts::stage_context(const SampleSet& set, const NamedParameters& parameters,
                                      std::function<const StageMoments&()> moments) {
-  StageContext out{at.stage,   seed(), config.run.batch,   model,       bank, *task,
+  StageContext out{at.stage,   seed(), config.run.batch,   model,       bank, *objective,
                    parameters, set,    std::move(moments), answering(), team};
   out.training = [this](const SampleBatch& batch) { return pass_for(batch, false); };
   out.tap_layers = config.run.tap_layers;

@@ -52,8 +52,8 @@ class RunParts {
   const std::vector<std::string> method_names;
   std::vector<std::unique_ptr<Method>> methods;
   AdapterBank bank;
-  std::unique_ptr<Task> task;
-  bool own_task = false;            // a method brought it
+  std::unique_ptr<Objective> objective;
+  bool own_objective = false;       // a method brought it
   PrototypeMemory analysis_memory;  // measured for every method, for analysis; not part of any method's state
   Position at;
 
@@ -97,9 +97,9 @@ PlainLayout plain_layout(Backbone& model, const RunOptions& run);
 AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,
                            const std::vector<AdapterSite>& sites, const PlainLayout& plain, int stage);
 
-// The task that one of the methods brings; null: none does. Two that do are an error.
-std::unique_ptr<Task> methods_task(const std::vector<std::unique_ptr<Method>>& methods,
-                                   const std::vector<std::string>& names, const TaskContext& run);
+// The objective that one of the methods brings; null: none does. Two that do are an error.
+std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<Method>>& methods,
+                                             const std::vector<std::string>& names, const ObjectiveContext& run);
 
 // The part of the name that sets phases of one stage apart in random draws.
 uint64_t phase_key(int stage, const Phase& phase);

@@ -246,8 +246,9 @@ struct AnchorCase {
   }
   StageContext stage(const Team& team) {
     const auto plain = around->stage_context(2, *data);
-    StageContext out{plain.stage, plain.seed, plain.batch_size, plain.model, plain.bank, plain.task, plain.parameters,
-                     plain.data,  {},         plain.answering,  team};
+    StageContext out{
+        plain.stage, plain.seed, plain.batch_size, plain.model, plain.bank, plain.objective, plain.parameters,
+        plain.data,  {},         plain.answering,  team};
     out.training = [this](const SampleBatch& batch) { return around->pass(batch, 2, false); };
     out.schedule = [this] { return schedule; };
     return out;
@@ -270,7 +271,7 @@ struct AnchorCase {
     std::map<std::string, torch::Tensor> log;
     std::vector<std::pair<torch::Tensor, double>> losses;
     StepContext step{
-        around->trained, *around->model, *around->bank, *around->task, phase, batch, rows, share, output, {}, log,
+        around->trained, *around->model, *around->bank, *around->objective, phase, batch, rows, share, output, {}, log,
         losses};
     const auto seen = anchors.of(step);
     EXPECT_TRUE(at::equal(seen.has.gt(0), seen.anchor.gt(0)));

@@ -2,7 +2,7 @@
 // orthogonality of what is learnt; each against numbers made here by hand.
 #include <cmath>
 
-#include "methods/terms/balanced_task.h"
+#include "methods/terms/balanced_objective.h"
 #include "tests/methods/method_case.h"
 #include "tests/methods/recomputation.h"
 
@@ -19,8 +19,8 @@ std::vector<std::string> some_answers(size_t count) {
   return out;
 }
 
-torch::Tensor rotation_of(const Task& task) {
-  return task.parameters().at(0).second.detach().to(at::kDouble);
+torch::Tensor rotation_of(const Objective& objective) {
+  return objective.parameters().at(0).second.detach().to(at::kDouble);
 }
 
 // The plain form of the iteration, with scaling factors in place of their logarithms.
@@ -67,10 +67,10 @@ Table table_of(const torch::Tensor& t) {
   return out;
 }
 
-TEST(BalancedTask, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
+TEST(BalancedObjective, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
   const auto model = small_model();  // width 32
-  const BalancedTask task(*model, some_answers(7));
-  const auto p = task.prototypes().detach().to(at::kDouble);
+  const BalancedObjective task(*model, some_answers(7));
+  const auto p = objective.prototypes().detach().to(at::kDouble);
   ASSERT_EQ(p.sizes(), (std::vector<int64_t>{7, 32}));
   for (int64_t i = 0; i < 7; ++i)
     for (int64_t j = 0; j < 7; ++j) {
@@ -81,36 +81,36 @@ TEST(BalancedTask, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
 }
 
 // Orthonormal rows are all there is room for, and angles differ.
-TEST(BalancedTask, MoreAnswersThanTheWidthLeaveOrthonormalRows) {
+TEST(BalancedObjective, MoreAnswersThanTheWidthLeaveOrthonormalRows) {
   const auto model = small_model();
-  const BalancedTask task(*model, some_answers(50));
-  const auto u = rotation_of(task);
+  const BalancedObjective task(*model, some_answers(50));
+  const auto u = rotation_of(objective);
   ASSERT_EQ(u.sizes(), (std::vector<int64_t>{32, 50}));
   EXPECT_LT((u.mm(u.t()) - at::eye(32, at::kDouble)).abs().max().item<double>(), 1e-5);
-  const auto p = task.prototypes().detach().to(at::kDouble);
+  const auto p = objective.prototypes().detach().to(at::kDouble);
   const auto unit = p / p.norm(2, 1, true);
   const auto cosines = unit.mm(unit.t()).masked_select(at::eye(50, at::kBool).logical_not());
   EXPECT_GT((cosines.max() - cosines.min()).item<double>(), 0.1);
 }
 
-TEST(BalancedTask, LogitsAreStatesTimesUTimesE) {
+TEST(BalancedObjective, LogitsAreStatesTimesUTimesE) {
   const auto model = small_model();
-  const BalancedTask task(*model, some_answers(9));
+  const BalancedObjective task(*model, some_answers(9));
   Output output;
   output.state = torch::randn({4, 32});
-  const auto u = rotation_of(task);
+  const auto u = rotation_of(objective);
   const auto e = at::eye(9, at::kDouble) - at::full({9, 9}, 1.0 / 9, at::kDouble);
   const auto expected = output.state.to(at::kDouble).mm(u).mm(e);
-  EXPECT_TRUE(at::allclose(task.logits(output, {}).detach().to(at::kDouble), expected, 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(objective.logits(output, {}).detach().to(at::kDouble), expected, 1e-4, 1e-4));
   const auto earlier = torch::randn({32, 9});
-  EXPECT_TRUE(at::allclose(task.logits(output, {earlier}).to(at::kDouble),
+  EXPECT_TRUE(at::allclose(objective.logits(output, {earlier}).to(at::kDouble),
                            output.state.to(at::kDouble).mm(earlier.to(at::kDouble)).mm(e), 1e-4, 1e-4));
 }
 
-TEST(BalancedTask, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
+TEST(BalancedObjective, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
   const auto model = small_model();
   const auto list = some_answers(4);
-  const BalancedTask task(*model, list);
+  const BalancedObjective task(*model, list);
   SampleBatch batch;
   batch.input.ids = torch::zeros({3, 1}, at::kLong);
   batch.info = {{"1", "what?", list[2], "", {list[2]}},
@@ -118,26 +118,26 @@ TEST(BalancedTask, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
                 {"3", "what?", "a thing", "", {"a thing"}}};
   Output output;
   output.state = torch::randn({3, 32});
-  const auto z = task.logits(output, {}).detach().to(at::kDouble);
+  const auto z = objective.logits(output, {}).detach().to(at::kDouble);
   const auto log_p = [&](int64_t b, int64_t k) {
     double sum = 0;
     for (int64_t j = 0; j < 4; ++j) sum += std::exp(z[b][j].item<double>());
     return z[b][k].item<double>() - std::log(sum);
   };
   const double losses[] = {-log_p(0, 2), -2.0 / 3 * log_p(1, 0) - 1.0 / 3 * log_p(1, 3), 0};
-  EXPECT_NEAR(task.loss(output, batch, {}).item<double>(), (losses[0] + losses[1]) / 3, 1e-5);
+  EXPECT_NEAR(objective.loss(output, batch, {}).item<double>(), (losses[0] + losses[1]) / 3, 1e-5);
   const auto weights = torch::tensor({0.5, 2.0, 7.0});
-  EXPECT_NEAR(task.loss(output, batch, weights).item<double>(), (losses[0] * 0.5 + losses[1] * 2) / 3, 1e-5);
+  EXPECT_NEAR(objective.loss(output, batch, weights).item<double>(), (losses[0] * 0.5 + losses[1] * 2) / 3, 1e-5);
 }
 
-TEST(BalancedTask, FeaturesAreNormalisedOverTheBatchAndThenEach) {
+TEST(BalancedObjective, FeaturesAreNormalisedOverTheBatchAndThenEach) {
   const auto model = small_model();
-  const BalancedTask task(*model, some_answers(4));
+  const BalancedObjective task(*model, some_answers(4));
   const auto states = torch::randn({6, 32}) * 3 + 1;
   const auto h = states.to(at::kDouble);
   auto expected = (h - h.mean(0, true)) / (h.var(0, false, true) + 1e-5).sqrt();
   expected = expected / expected.norm(2, 1, true);
-  EXPECT_TRUE(at::allclose(task.features(states).detach().to(at::kDouble), expected, 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(objective.features(states).detach().to(at::kDouble), expected, 1e-4, 1e-4));
 }
 
 TEST(Transport, IsThePlainIterationsValue) {
@@ -239,35 +239,36 @@ TEST(BcpMfa, LoggedLossesAreThoseByHandAndUStaysOrthogonal) {
 
 class FakeTaskOwner final : public Method {
  public:
-  std::unique_ptr<Task> task(const TaskContext&) override { return language_task(); }
+  std::unique_ptr<Objective> objective(const ObjectiveContext&) override { return language_objective(); }
 };
 
 TEST(BcpMfa, BadInputIsOneLine) {
   EXPECT_CONTAINS(message_of([] { method_parts("bcp-mfa+er"); }), "bcp-mfa cannot be combined with er");
   EXPECT_EQ(message_of([] { method_parts("asr+bcp-mfa"); }), "");
   const auto model = small_model();
-  const TaskContext run{*model, [] { return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}}; }};
+  const ObjectiveContext run{*model, [] { return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}}; }};
   std::vector<std::unique_ptr<Method>> both;
   both.push_back(make_method("bcp-mfa"));
   both.push_back(std::make_unique<FakeTaskOwner>());
   EXPECT_CONTAINS(message_of([&] {
-                    methods_task(both, {"bcp-mfa", "fake"}, run);
+                    methods_objective(both, {"bcp-mfa", "fake"}, run);
                   }),
                   "methods bcp-mfa and fake both bring a task of their own");
-  EXPECT_CONTAINS(message_of([&] { BalancedTask(*model, {"red"}); }), "needs two answers");
+  EXPECT_CONTAINS(message_of([&] { BalancedObjective(*model, {"red"}); }), "needs two answers");
 }
 
 TEST(BcpMfa, TheListHasTheMostFrequentAnswers) {
   const auto model = small_model();
   auto method = std::move(make_methods("bcp-mfa", {{"bcp-mfa.answers", "2", "test"}})[0]);
-  const auto task = method->task({*model, [] {
-                                    return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}, {"green", 5}};
-                                  }});
-  EXPECT_EQ(rotation_of(*task).size(1), 2);
+  const auto objective =
+      method->objective({*model, [] {
+                           return std::map<std::string, int64_t>{{"red", 3}, {"blue", 1}, {"green", 5}};
+                         }});
+  EXPECT_EQ(rotation_of(*objective).size(1), 2);
   SampleBatch batch;
   batch.input.ids = torch::zeros({3, 1}, at::kLong);
   for (const std::string answer : {"red", "blue", "green"}) batch.info.push_back({"1", "what?", answer, "", {answer}});
-  const auto targets = static_cast<const BalancedTask&>(*task).targets(batch).sum(1);
+  const auto targets = static_cast<const BalancedObjective&>(*objective).targets(batch).sum(1);
   EXPECT_EQ(targets[0].item<double>(), 1);
   EXPECT_EQ(targets[1].item<double>(), 0);
   EXPECT_EQ(targets[2].item<double>(), 1);

@@ -34,7 +34,7 @@ std::vector<double> gradient_norms(MethodCase& fixture, const std::vector<Adapte
                                    const SampleBatch& batch) {
   std::vector<torch::Tensor> weights;
   for (const auto& site : sites) weights.push_back(site.linear->weight.requires_grad_(true));
-  const auto loss = fixture.task->loss_of(*fixture.model, batch, Pass{0, nullptr});
+  const auto loss = fixture.objective->loss_of(*fixture.model, batch, Pass{0, nullptr});
   loss.backward();
   std::vector<double> out;
   for (auto& weight : weights) {

@@ -144,7 +144,7 @@ TEST_F(FakeDetails, AnswersDoNotDependOnTheBatch) {
       const auto answers = [&](const std::vector<int64_t>& rows) {
         const auto batch = set.rows(rows);
         const auto routed = fixture.pass(batch, 2, true);
-        return fixture.task->answers(*fixture.model, batch.input, routed.pass(), 6);
+        return fixture.objective->answers(*fixture.model, batch.input, routed.pass(), 6);
       };
       const auto all = answers(range(0, set.size()));
       for (int64_t i = 0; i < set.size(); ++i)
@@ -169,7 +169,7 @@ TEST_F(FakeDetails, GenerationKeepsTheWeightsOfThePrompt) {
         const auto batch = set.rows({i});
         const auto routed = fixture.pass(batch, 1, true);
         const auto tokens = fixture.model->generate(batch.input, routed.pass(), 4)[0];
-        const auto answer = fixture.task->answers(*fixture.model, batch.input, routed.pass(), 4)[0];
+        const auto answer = fixture.objective->answers(*fixture.model, batch.input, routed.pass(), 4)[0];
         if (answer.empty()) continue;
         ComposedRow row;
         row.picture = row.text = i;
@@ -181,7 +181,7 @@ TEST_F(FakeDetails, GenerationKeepsTheWeightsOfThePrompt) {
         if (known > static_cast<int64_t>(tokens.size())) continue;
         const auto generated = torch::tensor(tokens, at::kLong).narrow(0, 0, known);
         if (!generated.equal(labels.narrow(0, 0, known))) continue;
-        const auto likeliest = fixture.task->logits_of(*fixture.model, whole, routed.pass()).argmax(1);
+        const auto likeliest = fixture.objective->logits_of(*fixture.model, whole, routed.pass()).argmax(1);
         EXPECT_TRUE(likeliest.narrow(0, 0, known).equal(generated)) << name << " " << i;
         ++compared;
       }

@@ -54,7 +54,7 @@ class FakeMethod : public Method {
 
  private:
   static torch::Tensor base_logits(StageContext& stage) {
-    return stage.task.logits_of(stage.model, fake_diary().first_batch, Pass{0, nullptr}).clone();
+    return stage.objective.logits_of(stage.model, fake_diary().first_batch, Pass{0, nullptr}).clone();
   }
   static std::map<std::string, torch::Tensor> copies(StageContext& stage) {
     std::map<std::string, torch::Tensor> out;

@@ -12,8 +12,8 @@
 #include "tests/methods/fake_methods.h"
 #include "tests/train/run_support.h"
 #include "train/audit.h"
+#include "train/objectives.h"
 #include "train/run_adapter.h"
-#include "train/tasks.h"
 
 namespace asr {
 
@@ -128,11 +128,11 @@ inline void expect_answers_as_evaluated(const std::vector<Assignment>& options, 
   const auto analyser = make_analyser(config.run.parser_path(), config.options.asr.skill);
   const Team alone;
   Data data(*stream, *model, *analyser, alone);
-  const auto task = language_task();
+  const auto objective = language_objective();
   for (size_t number = 0; number < 2; ++number) {
     const auto& set = data.get(number, config.run.scored_split());
     const auto score =
-        evaluate_task({*model, *task, pass}, set, stream->tasks()[number].metric, config.run.eval_batch, alone);
+        evaluate_task({*model, *objective, pass}, set, stream->tasks()[number].metric, config.run.eval_batch, alone);
     const auto path = run + "/predictions/stage-02-task-0" + std::to_string(number + 1) + ".jsonl";
     EXPECT_EQ(predictions_text(set, score), read_text(path));
   }

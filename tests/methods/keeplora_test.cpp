@@ -100,12 +100,12 @@ TEST(KeepLora, LearnsOutsideTheProtectedDirections) {
   const auto batch = set.rows(range(0, 6));
   const auto loss = [&] {
     at::NoGradGuard no_grad;
-    return fixture.task->loss_of(*fixture.model, batch, Pass{fixture.bank->answering(), nullptr}).item<double>();
+    return fixture.objective->loss_of(*fixture.model, batch, Pass{fixture.bank->answering(), nullptr}).item<double>();
   };
   const double before = loss();
   const auto base = [&] {
     at::NoGradGuard no_grad;
-    return fixture.task->loss_of(*fixture.model, batch, Pass{0, nullptr});
+    return fixture.objective->loss_of(*fixture.model, batch, Pass{0, nullptr});
   };
   const auto original = base();
   fixture.method->after_stage(context);

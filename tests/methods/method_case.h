@@ -5,15 +5,15 @@
 #include "data/encoded_samples.h"
 #include "methods/method.h"
 #include "tests/train/run_support.h"
+#include "train/objectives.h"
 #include "train/run_parts.h"
-#include "train/tasks.h"
 
 namespace asr {
 
 struct MethodCase {
   std::unique_ptr<Backbone> model;
   std::unique_ptr<AdapterBank> bank;
-  std::unique_ptr<Task> task = language_task();
+  std::unique_ptr<Objective> objective = language_objective();
   std::unique_ptr<Method> method;
   std::string name;
   RunOptions run;
@@ -76,8 +76,8 @@ struct MethodCase {
     return out;
   }
   StageContext stage_context(int stage, const SampleSet& set) {
-    return {stage, 1,       8,   *model, *bank,
-            *task, trained, set, {},     [this, stage](const SampleBatch& b) { return pass(b, stage, true); },
+    return {stage,      1,       8,   *model, *bank,
+            *objective, trained, set, {},     [this, stage](const SampleBatch& b) { return pass(b, stage, true); },
             alone};
   }
 
@@ -97,14 +97,14 @@ struct MethodCase {
     Share share{alone};
     share.positions = range(0, batch.size());
     Want want;
-    task->ask_for_logits(want);
+    objective->ask_for_logits(want);
     const auto routed = pass(batch, 1, false);
     const auto output = model->forward(routed.seen(batch).input, routed.pass(), want);
     const auto logits = [&](const Pass& other, const std::vector<torch::Tensor>& parameters) {
-      return task->logits_of(*model, batch, other, parameters);
+      return objective->logits_of(*model, batch, other, parameters);
     };
-    StepContext step{trained, *model, *bank,  *task,   phase,      batch, rows,
-                     share,   output, logits, out.log, out.losses, -1,    1};
+    StepContext step{trained, *model, *bank,  *objective, phase,      batch, rows,
+                     share,   output, logits, out.log,    out.losses, -1,    1};
     method->add_losses(step);
     return out;
   }

@@ -323,7 +323,7 @@ TEST(Pclr, IntegrationIsTheDivergenceFromTheFullPool) {
   StepContext step{one.made->trained,
                    *one.made->model,
                    *one.made->bank,
-                   *one.made->task,
+                   *one.made->objective,
                    phase,
                    batch,
                    rows,

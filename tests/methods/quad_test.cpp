@@ -12,32 +12,32 @@ namespace asr {
 namespace {
 
 // Asks another task, and remembers what the teacher was asked.
-class ListeningTask final : public Task {
+class ListeningObjective final : public Objective {
  public:
-  explicit ListeningTask(std::unique_ptr<Task> task) : task_(std::move(task)) {}
-  std::string head() const override { return task_->head(); }
-  void ask_for_loss(Want& want) const override { task_->ask_for_loss(want); }
-  void ask_for_logits(Want& want) const override { task_->ask_for_logits(want); }
+  explicit ListeningObjective(std::unique_ptr<Objective> objective) : objective_(std::move(objective)) {}
+  std::string head() const override { return objective_->head(); }
+  void ask_for_loss(Want& want) const override { objective_->ask_for_loss(want); }
+  void ask_for_logits(Want& want) const override { objective_->ask_for_logits(want); }
   torch::Tensor loss(const Output& o, const SampleBatch& b, const torch::Tensor& w) const override {
-    return task_->loss(o, b, w);
+    return objective_->loss(o, b, w);
   }
   torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters) const override {
-    return task_->logits(output, parameters);
+    return objective_->logits(output, parameters);
   }
-  int64_t learnt(const SampleBatch& batch) const override { return task_->learnt(batch); }
+  int64_t learnt(const SampleBatch& batch) const override { return objective_->learnt(batch); }
   std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
                                    int64_t longest) const override {
     asked.push_back(batch);
-    said = task_->answers(model, batch, pass, longest);
+    said = objective_->answers(model, batch, pass, longest);
     return said;
   }
-  NamedParameters parameters() const override { return task_->parameters(); }
+  NamedParameters parameters() const override { return objective_->parameters(); }
 
   mutable std::vector<Batch> asked;
   mutable std::vector<std::string> said;
 
  private:
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<Objective> objective_;
 };
 
 class QuadCase : public MethodCase {
@@ -45,9 +45,9 @@ class QuadCase : public MethodCase {
   explicit QuadCase(const std::vector<Assignment>& options, const std::string& kind = "tiny")
       : QuadCase(std::make_unique<TemporaryFolder>(), options, kind) {}
 
-  void listen(std::unique_ptr<Task> to) {
-    task = std::make_unique<ListeningTask>(std::move(to));
-    listening = static_cast<ListeningTask*>(task.get());
+  void listen(std::unique_ptr<Objective> to) {
+    objective = std::make_unique<ListeningObjective>(std::move(to));
+    listening = static_cast<ListeningObjective*>(objective.get());
   }
   // The first stage is over, and training has left the teacher.
   void enter_second_stage(const SampleSet& first, const SampleSet& second) {
@@ -67,7 +67,7 @@ class QuadCase : public MethodCase {
       auto value = tensor;
       value.mul_(-0.5).add_(0.05);
     }
-    for (const auto& [tensor_name, tensor] : task->parameters()) {
+    for (const auto& [tensor_name, tensor] : objective->parameters()) {
       auto value = tensor;
       value.mul_(0.8).add_(0.1);
     }
@@ -83,8 +83,8 @@ class QuadCase : public MethodCase {
     output.loss = torch::full({}, 3.0);
     out.losses.emplace_back(output.loss, 1);
     const auto logits = [](const Pass&, const std::vector<torch::Tensor>&) { return torch::Tensor(); };
-    StepContext context{trained, *model, *bank,  *task,   phase,      batch, rows,
-                        share,   output, logits, out.log, out.losses, -1,    1};
+    StepContext context{trained, *model, *bank,  *objective, phase,      batch, rows,
+                        share,   output, logits, out.log,    out.losses, -1,    1};
     method->add_losses(context);
     return out;
   }
@@ -98,12 +98,12 @@ class QuadCase : public MethodCase {
     return PlainTiny(dynamic_cast<const TinyBackbone&>(*model), added);
   }
 
-  ListeningTask* listening = nullptr;
+  ListeningObjective* listening = nullptr;
 
  private:
   QuadCase(std::unique_ptr<TemporaryFolder> folder, const std::vector<Assignment>& options, const std::string& kind)
       : MethodCase("quad", options, written(*folder, kind)), folder_(std::move(folder)) {
-    listen(language_task());
+    listen(language_objective());
   }
   static std::string written(const TemporaryFolder& folder, const std::string& kind) {
     write_small_model(folder / "model", kind);
@@ -217,11 +217,11 @@ TEST(Quad, AClosedHeadIsHeldToItsEarlierSelf) {
   std::set<std::string> choices;
   for (const auto* set : {&first, &second})
     for (const auto& info : set->infos()) choices.insert(info.answer);
-  fixture.listen(closed_task(*fixture.model, {choices.begin(), choices.end()}));
+  fixture.listen(closed_objective(*fixture.model, {choices.begin(), choices.end()}));
   fixture.enter_second_stage(first, second);
-  const auto head = fixture.task->parameters()[0].second.detach().clone().to(at::kDouble);
+  const auto head = fixture.objective->parameters()[0].second.detach().clone().to(at::kDouble);
   fixture.move_on();
-  const auto moved = fixture.task->parameters()[0].second.detach().to(at::kDouble);
+  const auto moved = fixture.objective->parameters()[0].second.detach().to(at::kDouble);
   const auto found = fixture.step(second, {0, 3});
   EXPECT_TRUE(fixture.listening->said.empty());  // nothing is written
   const auto kept = nlohmann::json::parse(held_text(*fixture.method, "questions"));

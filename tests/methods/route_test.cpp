@@ -64,7 +64,7 @@ struct RouteCase : MethodCase {
     for (const auto& [tensor_name, tensor] : slot) values.push_back(tensor);
     for (auto& value : values) value.requires_grad_(true);
     for (int step = 0; step < 60; ++step) {
-      const auto grads = gradients(task->loss_of(*model, batch, pass), values);
+      const auto grads = gradients(objective->loss_of(*model, batch, pass), values);
       at::NoGradGuard no_grad;
       for (size_t i = 0; i < values.size(); ++i) values[i].sub_(grads[i].sign(), 0.05 * (60 - step) / 60);
     }
@@ -159,7 +159,7 @@ double loss_with(RouteCase& fixture, uint64_t slots) {
   at::NoGradGuard no_grad;
   Pass pass;
   pass.slots = slots;
-  return fixture.task->loss_of(*fixture.model, fixture.batch_of(2), pass).item<double>();
+  return fixture.objective->loss_of(*fixture.model, fixture.batch_of(2), pass).item<double>();
 }
 
 TEST(Route, SlotsStartAsAsked) {

@@ -255,7 +255,7 @@ TEST_P(VqaclMethod, InsertsTheNearestInTrainingAndWithoutLabelsInAnswering) {
   // And they are read.
   const auto logits = [&](const SampleBatch& of) {
     at::NoGradGuard no_grad;
-    return fixture.task->logits_of(*fixture.model, of, Pass{0, nullptr});
+    return fixture.objective->logits_of(*fixture.model, of, Pass{0, nullptr});
   };
   EXPECT_GT((logits(routed.seen(batch)) - logits(batch)).abs().max().item<double>(), 1e-4);
 }

@@ -7,14 +7,14 @@
 #include "nn/merged_weights.h"
 #include "tests/train/run_support.h"
 #include "train/evaluator.h"
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
 
 // Answers with the ids of the rows that were routed last.
-struct EchoTask final : Task {
-  explicit EchoTask(const std::vector<std::string>& last) : ids(last) {}
+struct EchoObjective final : Objective {
+  explicit EchoObjective(const std::vector<std::string>& last) : ids(last) {}
   std::string head() const override { return "generate"; }
   void ask_for_loss(Want&) const override {}
   void ask_for_logits(Want&) const override {}
@@ -54,7 +54,7 @@ TEST(AnsweringOrder, AnswersComeBackInTheOrderOfTheRows) {
     return out;
   };
   const Team alone;
-  const auto score = evaluate_task({*model, EchoTask(ids), pass}, *set, "exact", 3, alone);
+  const auto score = evaluate_task({*model, EchoObjective(ids), pass}, *set, "exact", 3, alone);
   ASSERT_EQ(score.texts.size(), 8u);
   EXPECT_NE(answered, score.texts);
   for (size_t i = 0; i < 8; ++i) {
@@ -90,8 +90,8 @@ TEST(AnsweringOrder, PicturesAreReadAheadByOtherThreads) {
       return Image8{32, 32, std::vector<uint8_t>(32 * 32 * 3, 90)};
     };
     const auto set = packed_samples(12, text, source, *model, nullptr);
-    const EchoTask task(ids);
-    Answerer who{*model, task, pass};
+    const EchoObjective objective(ids);
+    Answerer who{*model, objective, pass};
     who.workers = workers;
     const Team alone;
     EXPECT_EQ(answer_rows(who, *set, 3, alone).texts.size(), 12u);
@@ -103,7 +103,7 @@ TEST(AnsweringOrder, PicturesAreReadAheadByOtherThreads) {
 }
 
 // Generates, and notes how.
-struct WatchedTask final : Task {
+struct WatchedObjective final : Objective {
   std::string head() const override { return "generate"; }
   void ask_for_loss(Want& want) const override { inner->ask_for_loss(want); }
   void ask_for_logits(Want& want) const override { inner->ask_for_logits(want); }
@@ -120,7 +120,7 @@ struct WatchedTask final : Task {
     merged.push_back(pass.merged ? pass.merged->size() : 0);
     return inner->answers(model, batch, pass, longest);
   }
-  std::unique_ptr<Task> inner = language_task();
+  std::unique_ptr<Objective> inner = language_objective();
   mutable std::vector<uint64_t> slots;
   mutable std::vector<size_t> merged;
 };
@@ -185,7 +185,7 @@ class RoutedRows : public ::testing::Test {
 TEST_F(RoutedRows, AreAnsweredSlotBySlotAsTogether) {
   const auto set = samples([](int64_t i) { return static_cast<int>((i / 4 + i) % (kSlots + 1)); });
   const PassFor pass = [&](const SampleBatch& batch) { return routed(batch); };
-  WatchedTask plain, grouped, merged;
+  WatchedObjective plain, grouped, merged;
   const auto expected = answer_rows({*model, plain, pass, {}, false}, *set, 4, alone);
   const auto by_slot = answer_rows({*model, grouped, pass}, *set, 4, alone);
   const auto with_merged = answer_rows({*model, merged, pass, bank.sites()}, *set, 4, alone);
@@ -213,11 +213,11 @@ TEST_F(RoutedRows, AreAnsweredSlotBySlotAsTogether) {
 
 TEST_F(RoutedRows, OfAnotherSlotHaveOtherAnswers) {
   const PassFor pass = [&](const SampleBatch& batch) { return routed(batch); };
-  WatchedTask task;
+  WatchedObjective objective;
   std::set<std::vector<std::string>> seen;
   for (int k = 0; k <= kSlots; ++k) {
     const auto set = samples([k](int64_t) { return k; });
-    seen.insert(answer_rows({*model, task, pass, bank.sites()}, *set, 4, alone).texts);
+    seen.insert(answer_rows({*model, objective, pass, bank.sites()}, *set, 4, alone).texts);
   }
   EXPECT_EQ(seen.size(), static_cast<size_t>(kSlots) + 1);
 }
@@ -242,7 +242,7 @@ TEST_F(RoutedRows, AdaptersWithoutAGateAreMerged) {
     return out;
   };
   const auto set = samples([](int64_t) { return 0; });
-  WatchedTask own, merged, none;
+  WatchedObjective own, merged, none;
   const auto expected = answer_rows({*model, own, pass}, *set, 4, alone);
   EXPECT_EQ(answer_rows({*model, merged, pass, bank.sites()}, *set, 4, alone).texts, expected.texts);
   EXPECT_NE(answer_rows({*model, none, base, bank.sites()}, *set, 4, alone).texts, expected.texts);

@@ -4,7 +4,7 @@
 #include "tests/support/tensors.h"
 #include "tests/train/run_support.h"
 #include "train/kept_state.h"
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
@@ -13,7 +13,7 @@ struct FisherCase {
   std::unique_ptr<Backbone> model;
   AdapterBank bank;
   NamedParameters parameters;
-  const std::unique_ptr<Task> task = language_task();
+  const std::unique_ptr<Objective> objective = language_objective();
   std::shared_ptr<SampleSet> data;
   const Team alone;
 
@@ -46,7 +46,7 @@ struct FisherCase {
       out.how.slots = bank.answering();
       return out;
     };
-    StageContext stage{1, seed, batch, *model, bank, *task, parameters, *data, {}, answering, alone};
+    StageContext stage{1, seed, batch, *model, bank, *objective, parameters, *data, {}, answering, alone};
     methods[0]->after_stage(stage);
     for (const auto& item : held_items("ewc", methods))
       if (item.name == "method.ewc.fisher") return item.tensor;

@@ -3,7 +3,7 @@
 #include "data/encoded_samples.h"
 #include "spectral/spectral_loss.h"
 #include "tests/train/run_support.h"
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
@@ -18,7 +18,7 @@ torch::Tensor part_of_step(Method& method, Backbone& model, const SampleBatch& b
   const int64_t passes = 3;
   const Team alone;
   const NamedParameters parameters;
-  const auto task = language_task();
+  const auto objective = language_objective();
   const Phase phase;
   const std::vector<int64_t> rows;
   AdapterBank bank(model.all_sites());
@@ -26,7 +26,8 @@ torch::Tensor part_of_step(Method& method, Backbone& model, const SampleBatch& b
   share.positions = range(0, output.image.size(0));
   std::map<std::string, torch::Tensor> log;
   std::vector<std::pair<torch::Tensor, double>> losses;
-  StepContext step{parameters, model, bank, *task, phase, batch, rows, share, output, {}, log, losses, first, passes};
+  StepContext step{parameters, model,  bank, *objective, phase,  batch, rows,
+                   share,      output, {},   log,        losses, first, passes};
   method.add_losses(step);
   return losses.at(0).first / static_cast<double>(passes);
 }

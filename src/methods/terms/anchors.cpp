@@ -76,7 +76,7 @@ void Anchors::measure(const StageContext& stage, AnchorView& view, int64_t sampl
   const auto needs = view.needs();
   want.tap_layers = needs.tap ? stage.tap_layers : 0;
   want.pooled = needs.pooled;
-  if (needs.logits) stage.task.ask_for_logits(want);
+  if (needs.logits) stage.objective.ask_for_logits(want);
   std::vector<torch::Tensor> mine;
   const Walk over{cat("anchors of ", stage.data.name, ", batches"), static_cast<int64_t>(blocks.size()), 1};
   each_block(over, stage.team, [&](Part here, Part next) {
@@ -89,7 +89,7 @@ void Anchors::measure(const StageContext& stage, AnchorView& view, int64_t sampl
     for (auto& info : batch.info) info.stage = stage.stage;
     const auto routed = stage.training(batch);
     auto output = stage.model.forward(routed.seen(batch).input, routed.pass(), want);
-    if (needs.logits) output.logits = stage.task.logits(output);
+    if (needs.logits) output.logits = stage.objective.logits(output);
     mine.push_back(view.see(batch, output).to(at::kCPU, at::kFloat));
   });
   table_ = stage.team.gather(mine.empty() ? at::empty({0}, at::kFloat) : at::cat(mine));

@@ -15,7 +15,7 @@ void PreviousAdapter::check_possible(const AdapterBank& bank) const {
 void PreviousAdapter::take(StageContext& stage) {
   stage.bank.copy(kTrainedSlot, slot_);
   head_.clear();
-  for (const auto& [name, tensor] : stage.task.parameters()) head_.push_back(tensor.detach().clone());
+  for (const auto& [name, tensor] : stage.objective.parameters()) head_.push_back(tensor.detach().clone());
 }
 
 Pass PreviousAdapter::pass(const AdapterBank& bank) const {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/options.h"
-#include "data/list_task.h"
+#include "data/list_objective.h"
 #include "methods/terms/transport.h"
 
 namespace asr {
@@ -19,10 +19,10 @@ struct EnumNames<AlignmentCost> {
   static constexpr const char* names[] = {"cosine", "squared"};
 };
 
-class BalancedTask final : public ListTask {
+class BalancedObjective final : public ListObjective {
  public:
   // U begins nearest to the answers' mean token embeddings, so that the untrained head follows the language model.
-  BalancedTask(const Backbone& model, std::vector<std::string> answers);
+  BalancedObjective(const Backbone& model, std::vector<std::string> answers);
 
   torch::Tensor loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const override;
   torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters) const override;

@@ -1,14 +1,14 @@
 #include "base/error.h"
 #include "base/text.h"
-#include "data/list_task.h"
-#include "train/tasks.h"
+#include "data/list_objective.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
 
-class ClosedTask final : public ListTask {
+class ClosedObjective final : public ListObjective {
  public:
-  ClosedTask(const Backbone& model, std::vector<std::string> answers) : ListTask(std::move(answers)) {
+  ClosedObjective(const Backbone& model, std::vector<std::string> answers) : ListObjective(std::move(answers)) {
     check(size() > 0, "head=answers: the stream has no answers to choose from");
     weight_ = mean_embeddings(model).to(model.token_embedding().scalar_type()).requires_grad_();
   }
@@ -42,8 +42,8 @@ class ClosedTask final : public ListTask {
 
 }  // namespace
 
-std::unique_ptr<Task> closed_task(const Backbone& model, std::vector<std::string> answers) {
-  return std::make_unique<ClosedTask>(model, std::move(answers));
+std::unique_ptr<Objective> closed_objective(const Backbone& model, std::vector<std::string> answers) {
+  return std::make_unique<ClosedObjective>(model, std::move(answers));
 }
 
 }  // namespace asr

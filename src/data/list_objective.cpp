@@ -1,21 +1,22 @@
-#include "data/list_task.h"
+#include "data/list_objective.h"
 
 namespace asr {
 
-ListTask::ListTask(std::vector<std::string> list) : list_(std::move(list)) {
+ListObjective::ListObjective(std::vector<std::string> list) : list_(std::move(list)) {
   for (const auto& answer : list_) places_.emplace(answer, static_cast<int64_t>(places_.size()));
 }
 
-int64_t ListTask::place_of(const std::string& answer) const {
+int64_t ListObjective::place_of(const std::string& answer) const {
   const auto found = places_.find(answer);
   return found == places_.end() ? -1 : found->second;
 }
 
-torch::Tensor ListTask::owners(const SampleBatch& batch) const {
+torch::Tensor ListObjective::owners(const SampleBatch& batch) const {
   return at::arange(batch.size(), at::device(batch.input.ids.device()).dtype(at::kLong));
 }
 
-std::vector<std::string> ListTask::answers(const Backbone& model, const Batch& batch, const Pass& pass, int64_t) const {
+std::vector<std::string> ListObjective::answers(const Backbone& model, const Batch& batch, const Pass& pass,
+                                                int64_t) const {
   at::NoGradGuard no_grad;
   Want want;
   want.loss = false;
@@ -26,7 +27,7 @@ std::vector<std::string> ListTask::answers(const Backbone& model, const Batch& b
   return out;
 }
 
-torch::Tensor ListTask::mean_embeddings(const Backbone& model) const {
+torch::Tensor ListObjective::mean_embeddings(const Backbone& model) const {
   at::NoGradGuard no_grad;
   std::vector<torch::Tensor> rows;
   for (const auto& answer : list_) {

@@ -1,6 +1,6 @@
 // What is learnt, by hand: the plain and the weighted mean, answer tokens or samples, and where the closed list comes
 // from.
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 #include <nlohmann/json.hpp>
 
@@ -27,30 +27,30 @@ double cross_entropy(const torch::Tensor& logits, int64_t target) {
   return std::log(sum) - logits[target].item<double>();
 }
 
-TEST(LanguageTask, WeighsSamplesByTheirOwnMeans) {
-  const auto task = language_task();
+TEST(LanguageObjective, WeighsSamplesByTheirOwnMeans) {
+  const auto objective = language_objective();
   const auto batch = labelled();
   Output output;
   output.logits = torch::tensor({{0.5, -1.0, 2.0}, {1.0, 0.0, 0.0}, {-1.0, 0.5, 0.25}});
   output.loss = torch::tensor(7.0);
-  EXPECT_EQ(task->learnt(batch), 3);
-  EXPECT_EQ(task->loss(output, batch, {}).item<double>(), 7);  // the model's own
+  EXPECT_EQ(objective->learnt(batch), 3);
+  EXPECT_EQ(objective->loss(output, batch, {}).item<double>(), 7);  // the model's own
   const double first = cross_entropy(output.logits[0], 2);
   const double second = (cross_entropy(output.logits[1], 0) + cross_entropy(output.logits[2], 1)) / 2;
-  const auto weighed = task->loss(output, batch, torch::tensor({0.25, 2.0}));
+  const auto weighed = objective->loss(output, batch, torch::tensor({0.25, 2.0}));
   EXPECT_NEAR(weighed.item<double>(), (0.25 * first + 2 * second) / 2, 1e-6);
   Want want;
   want.loss = false;
-  task->ask_for_logits(want);
+  objective->ask_for_logits(want);
   EXPECT_TRUE(want.logits);
   EXPECT_FALSE(want.loss);
 }
 
-TEST(ClosedTask, ChoosesFromItsList) {
+TEST(ClosedObjective, ChoosesFromItsList) {
   const auto model = small_model();
-  const auto task = closed_task(*model, {"no", "yes"});
+  const auto objective = closed_objective(*model, {"no", "yes"});
   const auto batch = labelled();
-  const auto weight = task->parameters().at(0).second;
+  const auto weight = objective->parameters().at(0).second;
   {
     at::NoGradGuard no_grad;
     auto value = weight;
@@ -59,22 +59,22 @@ TEST(ClosedTask, ChoosesFromItsList) {
   Output output;
   output.state = torch::randn({2, model->width()});
   const auto logits = output.state.mm(weight.t()).detach();
-  EXPECT_TRUE(at::allclose(task->logits(output), logits, 1e-5, 1e-5));
-  EXPECT_EQ(task->learnt(batch), 2);
+  EXPECT_TRUE(at::allclose(objective->logits(output), logits, 1e-5, 1e-5));
+  EXPECT_EQ(objective->learnt(batch), 2);
   const double first = cross_entropy(logits[0], 1), second = cross_entropy(logits[1], 0);
-  EXPECT_NEAR(task->loss(output, batch, {}).item<double>(), (first + second) / 2, 1e-5);
-  EXPECT_NEAR(task->loss(output, batch, torch::tensor({0.5, 3.0})).item<double>(), (0.5 * first + 3 * second) / 2,
+  EXPECT_NEAR(objective->loss(output, batch, {}).item<double>(), (first + second) / 2, 1e-5);
+  EXPECT_NEAR(objective->loss(output, batch, torch::tensor({0.5, 3.0})).item<double>(), (0.5 * first + 3 * second) / 2,
               1e-5);
   // A teacher's own copy of the head.
   const auto other = torch::randn_like(weight);
-  EXPECT_TRUE(at::allclose(task->logits(output, {other}), output.state.mm(other.t()), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(objective->logits(output, {other}), output.state.mm(other.t()), 1e-5, 1e-5));
   auto unknown = batch;
   unknown.info[0].answer = "maybe";
-  EXPECT_CONTAINS(error_of([&] { task->loss(output, unknown, {}); }), "answer 'maybe' is not among the 2");
+  EXPECT_CONTAINS(error_of([&] { objective->loss(output, unknown, {}); }), "answer 'maybe' is not among the 2");
 }
 
 // What is scored must not say what can be answered.
-TEST(ClosedTask, ItsListIsOfTrainingAnswers) {
+TEST(ClosedObjective, ItsListIsOfTrainingAnswers) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   auto list = small_run(folder / "model", folder / "out", "vanilla");

@@ -1,17 +1,18 @@
-// A task whose answers are chosen from a list, by one state of the model for a sample and a logit for every answer.
+// An objective whose answers are chosen from a list, by one state of the model for a sample and a logit for every
+// answer.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "data/task.h"
+#include "data/objective.h"
 
 namespace asr {
 
-class ListTask : public Task {
+class ListObjective : public Objective {
  public:
-  explicit ListTask(std::vector<std::string> list);
+  explicit ListObjective(std::vector<std::string> list);
 
   std::string head() const override { return "answers"; }
   void ask_for_loss(Want& want) const override { want.state = true; }

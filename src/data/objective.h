@@ -13,9 +13,9 @@
 
 namespace asr {
 
-class Task {
+class Objective {
  public:
-  virtual ~Task() = default;
+  virtual ~Objective() = default;
 
   virtual std::string head() const = 0;  // how answers are given, as the option `head` calls it: generate or answers
   // Adds what its loss, or its logits alone, need of a pass.
@@ -24,10 +24,11 @@ class Task {
   // The mean over what is learnt (answer tokens, samples). With `weights` [B]: the mean over samples of their weight
   // times their own mean.
   virtual torch::Tensor loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const = 0;
-  // [what is learnt, choices]; by the task's own parameters, or by these: an earlier copy of them.
+  // [what is learnt, choices]; by its own parameters, or by these: an earlier copy of them.
   virtual torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters = {}) const = 0;
   virtual int64_t learnt(const SampleBatch& batch) const = 0;  // how many the loss is a mean of
-  // The right choice of each of them, in the order of the logits; unless a task says otherwise, the answer tokens.
+  // The right choice of each of them, in the order of the logits; unless an objective says otherwise, the answer
+  // tokens.
   virtual torch::Tensor targets(const SampleBatch& batch) const;
   virtual torch::Tensor owners(const SampleBatch& batch) const;  // the sample of each, in the same order
   virtual std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,

@@ -1,4 +1,4 @@
-#include "methods/terms/balanced_task.h"
+#include "methods/terms/balanced_objective.h"
 
 #include "base/error.h"
 
@@ -24,7 +24,8 @@ torch::Tensor orthogonal_factor(const torch::Tensor& matrix) {
   return q * at::where(diagonal.lt(0), -at::ones_like(diagonal), at::ones_like(diagonal));
 }
 
-BalancedTask::BalancedTask(const Backbone& model, std::vector<std::string> answers) : ListTask(std::move(answers)) {
+BalancedObjective::BalancedObjective(const Backbone& model, std::vector<std::string> answers)
+    : ListObjective(std::move(answers)) {
   check(size() >= 2, "a balanced classifier needs two answers to choose from; the stream has ", size());
   at::NoGradGuard no_grad;
   rotation_ = polar_factor(mean_embeddings(model).t()).contiguous().requires_grad_();
@@ -32,12 +33,12 @@ BalancedTask::BalancedTask(const Backbone& model, std::vector<std::string> answe
   shift_ = at::zeros({rotation_.size(0)}, rotation_.options().requires_grad(false)).requires_grad_();
 }
 
-torch::Tensor BalancedTask::logits(const Output& output, const std::vector<torch::Tensor>& parameters) const {
+torch::Tensor BalancedObjective::logits(const Output& output, const std::vector<torch::Tensor>& parameters) const {
   const auto turned = output.state.to(at::kFloat).mm(parameters.empty() ? rotation_ : parameters[0]);  // h U
   return turned - turned.mean(1, true);                                                                // h U E
 }
 
-torch::Tensor BalancedTask::targets(const SampleBatch& batch) const {
+torch::Tensor BalancedObjective::targets(const SampleBatch& batch) const {
   auto out = at::zeros({batch.size(), size()}, at::kFloat);
   for (size_t b = 0; b < batch.info.size(); ++b)
     for (const auto& [answer, worth] : answer_scores(batch.info[b]))
@@ -45,35 +46,36 @@ torch::Tensor BalancedTask::targets(const SampleBatch& batch) const {
   return out.to(rotation_.device());
 }
 
-torch::Tensor BalancedTask::loss(const Output& output, const SampleBatch& batch, const torch::Tensor& weights) const {
+torch::Tensor BalancedObjective::loss(const Output& output, const SampleBatch& batch,
+                                      const torch::Tensor& weights) const {
   const auto each = -(targets(batch) * logits(output, {}).log_softmax(1)).sum(1);
   return (weights.defined() ? each * weights : each).mean();
 }
 
-NamedParameters BalancedTask::parameters() const {
+NamedParameters BalancedObjective::parameters() const {
   return {{"balanced_head.rotation", rotation_}, {"balanced_head.scale", scale_}, {"balanced_head.shift", shift_}};
 }
 
-torch::Tensor BalancedTask::prototypes() const {
+torch::Tensor BalancedObjective::prototypes() const {
   return (rotation_ - rotation_.mean(1, true)).t();
 }
 
-torch::Tensor BalancedTask::features(const torch::Tensor& states) const {
+torch::Tensor BalancedObjective::features(const torch::Tensor& states) const {
   constexpr double kVarianceFloor = 1e-5;
   const auto centered = states - states.mean(0, true);
   const auto variance = centered.square().mean(0, true);
   return unit_features(centered / (variance + kVarianceFloor).sqrt() * scale_ + shift_);
 }
 
-torch::Tensor BalancedTask::alignment(const torch::Tensor& states, AlignmentCost cost,
-                                      const SinkhornOptions& sinkhorn) const {
+torch::Tensor BalancedObjective::alignment(const torch::Tensor& states, AlignmentCost cost,
+                                           const SinkhornOptions& sinkhorn) const {
   const auto found = features(states), wanted = prototypes();
   if (cost == AlignmentCost::cosine) return transport_cost(1 - found.mm(unit_features(wanted).t()), sinkhorn);
   const auto squares = found.square().sum(1, true) - 2 * found.mm(wanted.t()) + wanted.square().sum(1).unsqueeze(0);
   return transport_cost(squares / static_cast<double>(wanted.size(1)), sinkhorn);
 }
 
-void BalancedTask::retract() {
+void BalancedObjective::retract() {
   at::NoGradGuard no_grad;
   rotation_.copy_(orthogonal_factor(rotation_));
 }

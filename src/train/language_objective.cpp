@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "train/tasks.h"
+#include "train/objectives.h"
 
 namespace asr {
 namespace {
@@ -12,7 +12,7 @@ torch::Tensor sample_means(const torch::Tensor& token_losses, const torch::Tenso
   return sums / wanted.sum(1).clamp_min(1).to(token_losses.scalar_type());
 }
 
-class LanguageTask final : public Task {
+class LanguageObjective final : public Objective {
  public:
   std::string head() const override { return "generate"; }
   void ask_for_loss(Want& want) const override { want.loss = true; }
@@ -38,8 +38,8 @@ class LanguageTask final : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> language_task() {
-  return std::make_unique<LanguageTask>();
+std::unique_ptr<Objective> language_objective() {
+  return std::make_unique<LanguageObjective>();
 }
 
 }  // namespace asr
