@@ -69,7 +69,7 @@ Table table_of(const torch::Tensor& t) {
 
 TEST(BalancedObjective, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
   const auto model = small_model();  // width 32
-  const BalancedObjective task(*model, some_answers(7));
+  const BalancedObjective objective(*model, some_answers(7));
   const auto p = objective.prototypes().detach().to(at::kDouble);
   ASSERT_EQ(p.sizes(), (std::vector<int64_t>{7, 32}));
   for (int64_t i = 0; i < 7; ++i)
@@ -83,7 +83,7 @@ TEST(BalancedObjective, PrototypesAreEquiangularWhereTheyFitIntoTheWidth) {
 // Orthonormal rows are all there is room for, and angles differ.
 TEST(BalancedObjective, MoreAnswersThanTheWidthLeaveOrthonormalRows) {
   const auto model = small_model();
-  const BalancedObjective task(*model, some_answers(50));
+  const BalancedObjective objective(*model, some_answers(50));
   const auto u = rotation_of(objective);
   ASSERT_EQ(u.sizes(), (std::vector<int64_t>{32, 50}));
   EXPECT_LT((u.mm(u.t()) - at::eye(32, at::kDouble)).abs().max().item<double>(), 1e-5);
@@ -95,7 +95,7 @@ TEST(BalancedObjective, MoreAnswersThanTheWidthLeaveOrthonormalRows) {
 
 TEST(BalancedObjective, LogitsAreStatesTimesUTimesE) {
   const auto model = small_model();
-  const BalancedObjective task(*model, some_answers(9));
+  const BalancedObjective objective(*model, some_answers(9));
   Output output;
   output.state = torch::randn({4, 32});
   const auto u = rotation_of(objective);
@@ -110,7 +110,7 @@ TEST(BalancedObjective, LogitsAreStatesTimesUTimesE) {
 TEST(BalancedObjective, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
   const auto model = small_model();
   const auto list = some_answers(4);
-  const BalancedObjective task(*model, list);
+  const BalancedObjective objective(*model, list);
   SampleBatch batch;
   batch.input.ids = torch::zeros({3, 1}, at::kLong);
   batch.info = {{"1", "what?", list[2], "", {list[2]}},
@@ -132,7 +132,7 @@ TEST(BalancedObjective, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
 
 TEST(BalancedObjective, FeaturesAreNormalisedOverTheBatchAndThenEach) {
   const auto model = small_model();
-  const BalancedObjective task(*model, some_answers(4));
+  const BalancedObjective objective(*model, some_answers(4));
   const auto states = torch::randn({6, 32}) * 3 + 1;
   const auto h = states.to(at::kDouble);
   auto expected = (h - h.mean(0, true)) / (h.var(0, false, true) + 1e-5).sqrt();
