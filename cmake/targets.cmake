@@ -29,6 +29,11 @@ function(asr_offer name)
   set_property(GLOBAL APPEND PROPERTY ASR_LIBRARIES asr_${name})
 endfunction()
 
+# For folders that only arrange what others compute: less optimisation, a tenth to a quarter less of the compiler's time.
+function(asr_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # The torch-free folders are C++17, so that clang's fuzzers can parse them too. WITHOUT names a subfolder that is a
 # library of its own.
 function(asr_plain_library folder)
