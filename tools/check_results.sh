@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tables of docs/results*.md are those of results/: fails with the lines that differ. With --print it prints those of
-# docs/results_at_one_rate.md, with --write it writes docs/results_protocol.md and docs/results_methods.md.
+# docs/results_at_one_rate.md, with --write it writes the pages that are all output.
 # usage: tools/check_results.sh [PROGRAM] [--print | --write]   (default build/asr)
 set -euo pipefail
 asr=$(realpath "${1:-build/asr}")
@@ -54,13 +54,21 @@ protocol_page() {
     if [[ $line == "- "* ]]; then fold -s -w 116 <<<"$line" | sed 's/ *$//; 2,$s/^/  /'; else echo "$line"; fi
   done
 }
-short_page() {
-  protocol_page "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
+# usage: each_page ACTION: calls it with the name of every such page and what makes it.
+each_page() {
+  "$1" results_protocol "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
     results/world-hue.csv results/world-rule.csv
-}
-methods_page() {
-  protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
+  "$1" results_methods "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
     results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
+  "$1" results_faint "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
+    results/world-cue.csv results/world-blur.csv
+}
+write_page() {
+  protocol_page "${@:2}" >"docs/$1.md"
+}
+check_page() {
+  diff "docs/$1.md" <(protocol_page "${@:2}")
+  echo "docs/$1.md: as printed"
 }
 
 printed=$(tables)
@@ -69,12 +77,11 @@ if [ "${2:-}" = --print ]; then
   exit
 fi
 if [ "${2:-}" = --write ]; then
-  short_page >docs/results_protocol.md
-  methods_page >docs/results_methods.md
+  each_page write_page
   exit
 fi
 page=docs/results_at_one_rate.md
 documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^\|/' $page)
-diff <(echo "$documented") <(echo "$printed") && echo "$page: $(wc -l <<<"$printed") rows as printed"
-diff docs/results_protocol.md <(short_page) && echo "docs/results_protocol.md: as printed"
-diff docs/results_methods.md <(methods_page) && echo "docs/results_methods.md: as printed"
+diff <(echo "$documented") <(echo "$printed")
+echo "$page: $(wc -l <<<"$printed") rows as printed"
+each_page check_page
