@@ -1,6 +1,6 @@
 // BCP-MFA (ICCV 2025): answers are chosen from a list by a balanced classifier, whose prototypes keep equal angles and
 // turn together (terms/balanced_objective.h); the features of a batch, normalised, are drawn to the set of prototypes
-// by optimal transport; and the replay memory of VQACL. The task is the method's own, whatever `head` says.
+// by optimal transport; and the replay memory of VQACL. The objective is the method's own, whatever `head` says.
 #include <algorithm>
 
 #include "base/log.h"
@@ -82,7 +82,7 @@ class BcpMfa final : public Method {
   SinkhornOptions sinkhorn_;
   int64_t most_answers_ = 3129;
   GroupReplay replay_;
-  BalancedObjective* head_ = nullptr;  // the run's task
+  BalancedObjective* head_ = nullptr;  // the run's objective
 };
 
 }  // namespace
