@@ -75,12 +75,12 @@ class Route final : public Method {
   }
 
   void prepare(Backbone& model, const Options& options) override {
-    keys_.emplace(choice_, options.spectral);
     int64_t depth = 0;
     for (const auto& site : model.all_sites())
       if (site.part == SitePart::down) depth = std::max(depth, site.layer + 1);
     check(!choice_.has("states") || choice_.layer <= depth, "route.layer: ", choice_.layer,
           " is no layer of the language model of ", model.name(), ", which has ", depth);
+    keys_.emplace(choice_, options.spectral, depth);
     description_ = keys_->description(model);
   }
 
@@ -114,6 +114,9 @@ class Route final : public Method {
     const auto keys = keys_->of(stage.model, stage.data, rows, stage.team);
     check(at::isfinite(keys).all().item<bool>(), "stage ", stage.stage,
           ": a key holds a number that is not finite; does the base compute in enough precision?");
+    if (keys.size(0) < keys.size(1) && stage.team.leads())
+      log_info("stage ", stage.stage, ": ", keys.size(0), " samples for ", keys.size(1),
+               " numbers of a key; their covariance is drawn towards the identity (route.ridge)");
     reading_.reset();
     kept_.set_groups(keys_->groups(keys.size(1)));
     const auto [inner, outer] = parted(keys, stage);
@@ -121,8 +124,11 @@ class Route final : public Method {
     if (outer.defined()) {
       const int64_t t = kept_.stages() - 1;
       const auto far = upper_quantile(reading().distances(outer).select(1, t), fallback_);
-      kept_.set_reach(t, far / std::max(reading().spread()[t].item<double>(), 1e-12));
+      if (std::isfinite(far)) kept_.set_reach(t, far / std::max(reading().spread()[t].item<double>(), 1e-12));
     }
+    if (fallback_ > 0 && !std::isfinite(kept_.reach(kept_.stages() - 1)) && stage.team.leads())
+      log_warn("stage ", stage.stage, ": ", keys.size(0) / 10, " samples held out are too few for route.fallback ",
+               fallback_, ", so no sample is too far from this stage; lower it, or give more samples");
     if (share_ > 0) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
   }
 
@@ -181,8 +187,9 @@ class Route final : public Method {
     out.device_bytes = 4 * run.parameters * std::max(0.0, stages - 1);
     out.host_bytes = stages * 4 * static_cast<double>(numbers);
     out.checkpoint_bytes = out.device_bytes + out.host_bytes;
-    const double part =
-        choice_.has("spectra") || run.layers == 0 ? 1 : std::min(1.0, static_cast<double>(choice_.layer) / run.layers);
+    const double part = choice_.needs_all_layers() || run.layers == 0
+                            ? 1
+                            : std::min(1.0, static_cast<double>(choice_.layer) / run.layers);
     out.forward_samples = part * run.samples_up_to(samples_);
     const bool tries = share_ > 0 || start_ == SlotStart::nearest || start_ == SlotStart::automatic;
     if (tries) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
@@ -244,19 +251,25 @@ class Route final : public Method {
     const auto losses = tried(stage, candidates);
     const auto best = losses.best();
     const int slot = candidates[best];
+    const bool shares = share_ > 0 && losses.slots[best] <= (1 + share_) * loss_at_home(slot);
+    const bool helps = losses.slots[best] < kHelps * losses.base;
+    int copied = 0;
+    if (start_ == SlotStart::nearest || (start_ == SlotStart::automatic && helps)) copied = slot;
+    if (start_ == SlotStart::last) copied = slots_.back();
     if (stage.team.leads())
       log_info("stage ", stage.stage, ": loss of the base ", losses.base, ", of ", stage_slot(slot), ", the best of ",
-               candidates.size(), " slots, ", losses.slots[best]);
-    if (share_ > 0 && losses.slots[best] <= (1 + share_) * loss_at_home(slot)) {
+               candidates.size(), " slots, ", losses.slots[best], "; ",
+               shares       ? cat("goes on in ", stage_slot(slot))
+               : copied > 0 ? cat("begins as a copy of ", stage_slot(copied))
+                            : std::string("begins fresh"));
+    if (shares) {
       stage.bank.remove(stage_slot(stage.stage));
       stage.bank.unfreeze(stage_slot(slot));
       stage.bank.take_part(stage_slot(slot), true, true);
       slots_.push_back(slot);
       return;
     }
-    const bool helps = losses.slots[best] < kHelps * losses.base;
-    if (start_ == SlotStart::nearest || (start_ == SlotStart::automatic && helps)) copy_slot(stage, slot);
-    if (start_ == SlotStart::last) copy_slot(stage, slots_.back());
+    if (copied > 0) copy_slot(stage, copied);
     slots_.push_back(stage.stage);
   }
 
@@ -320,8 +333,12 @@ class Route final : public Method {
   // Whether any stage has held-out samples as far away, [B].
   torch::Tensor reached(const torch::Tensor& distances) {
     std::vector<double> limit;
-    for (int64_t t = 0; t < kept_.stages(); ++t) limit.push_back(kept_.reach(t));
-    return distances.le(torch::tensor(limit, at::kDouble) * reading().spread()).any(1);
+    const auto spread = reading().spread();
+    for (int64_t t = 0; t < kept_.stages(); ++t) {
+      const double reach = kept_.reach(t);
+      limit.push_back(std::isfinite(reach) ? reach * spread[t].item<double>() : reach);  // a spread may be 0
+    }
+    return distances.le(torch::tensor(limit, at::kDouble)).any(1);
   }
 
   static int64_t true_stage(const SampleInfo& info, int64_t stages) {
@@ -361,11 +378,13 @@ class Route final : public Method {
   void check_description(const std::string& stored) const {
     if (stored == description_ || description_.empty() || stored.empty()) return;
     const auto then = nlohmann::json::parse(stored, nullptr, false), now = nlohmann::json::parse(description_);
-    for (const auto& [name, value] : now.items())
+    for (const auto& [name, value] : now.items()) {
+      if (name == "base") continue;  // a copy of a base under another name is the same base
       check(then.is_object() && then.contains(name) && then[name] == value,
             "the moments that route keeps are of other keys: ", name, " was ",
             then.is_object() && then.contains(name) ? then[name].dump() : "not given", " and is ", value.dump(),
             "; use the base, precision and route options of the run that made them");
+    }
   }
 
   KeyChoice choice_;

@@ -162,7 +162,7 @@ TEST(RunCommand, BadInputIsOneClearLine) {
 
 TEST(RunCommand, ListsWhatThereIs) {
   EXPECT_CONTAINS(run_program({"methods"}).out, "attention-spectrum");
-  EXPECT_EQ(run_program({"streams", "--json"}).json()["streams"].size(), 17u);
+  EXPECT_EQ(run_program({"streams", "--json"}).json()["streams"].size(), 18u);
   EXPECT_EQ(run_program({"backbones", "--json"}).json()["backbones"].size(), 8u);
 }
 

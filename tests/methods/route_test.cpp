@@ -229,7 +229,7 @@ TEST(Route, TopWeighsTheBestStagesByProbability) {
 }
 
 TEST(Route, AStrangeSampleGoesToTheBase) {
-  RouteCase fixture({option("fallback", "0.9"), option("keys", "[tokens]")});
+  RouteCase fixture({option("fallback", "0.5"), option("keys", "[tokens]")});
   fixture.train({0, 3});
   auto known = fixture.batch_of(0, 2), strange = known;
   const auto asked = known.input.question.logical_and(at::arange(known.input.ids.size(1)).gt(0));
@@ -238,6 +238,10 @@ TEST(Route, AStrangeSampleGoesToTheBase) {
   const auto routed = fixture.pass(strange, 2, true);
   EXPECT_EQ(routed.how.slots & 3, 0u);
   EXPECT_TRUE(routed.given.empty());
+  // Too few samples are held out to know what is beyond 99 % of them.
+  RouteCase few({option("fallback", "0.99"), option("keys", "[tokens]")});
+  few.train({0, 3});
+  EXPECT_NE(few.pass(strange, 2, true).how.slots & 3, 0u);
 }
 
 TEST(Route, ControlsChooseWithoutKeys) {
@@ -272,7 +276,7 @@ TEST(Route, EveryPartOfTheKeyIsThere) {
     choice.sides = sides;
     choice.dimension = dimension;
     choice.tap_layers = 2;
-    const SampleKeys keys{choice, SpectralOptions()};
+    const SampleKeys keys{choice, SpectralOptions(), 2};
     const auto found = keys.of(*fixture.model, batch);
     EXPECT_TRUE(keys.of(*fixture.model, batch).equal(found));
     EXPECT_GT(found.std(0).max().item<double>(), 0);
@@ -281,6 +285,7 @@ TEST(Route, EveryPartOfTheKeyIsThere) {
   };
   EXPECT_EQ(numbers({"states"}, KeySides::both, 1024), 2 * width);
   EXPECT_EQ(numbers({"states"}, KeySides::text, 1024), width);
+  EXPECT_EQ(numbers({"states", "late"}, KeySides::both, 1024), 4 * width);
   EXPECT_EQ(numbers({"states", "tokens"}, KeySides::picture, 1024), width);
   EXPECT_EQ(numbers({"states", "tokens", "spectra"}, KeySides::both, 1024), 3 * width + 54);
   EXPECT_EQ(numbers({"states", "spectra"}, KeySides::both, 10), 30);
@@ -290,6 +295,19 @@ TEST(Route, EveryPartOfTheKeyIsThere) {
   EXPECT_CONTAINS(message_of([&] { numbers({}, KeySides::both, 8); }), "route.keys: is empty");
   EXPECT_CONTAINS(message_of([&] { numbers({"stats"}, KeySides::both, 8); }), "did you mean 'states'");
   EXPECT_CONTAINS(message_of([&] { numbers({"tokens"}, KeySides::picture, 8); }), "nothing is left");
+}
+
+TEST(Route, LateStatesAreThoseAfterTheLastLayer) {
+  RouteCase fixture;
+  const auto batch = fixture.data(0).rows(range(0, 3));
+  const auto key = [&](const char* part, int64_t layer) {
+    KeyChoice choice;
+    choice.parts = {part};
+    choice.layer = layer;
+    return SampleKeys(choice, SpectralOptions(), 2).of(*fixture.model, batch);
+  };
+  EXPECT_TRUE(key("late", 1).equal(key("states", 2)));
+  EXPECT_FALSE(key("late", 1).equal(key("states", 1)));
 }
 
 // Every head's own descriptor, behind all other parts and wider than any bound; a group each.
@@ -302,7 +320,7 @@ TEST(Route, HeadsMayBeKeptApart) {
   choice.dimension = 10;
   choice.tap_layers = 2;
   const SpectralOptions spectral;
-  const SampleKeys keys(choice, spectral);
+  const SampleKeys keys(choice, spectral, 2);
   const auto found = keys.of(*fixture.model, batch);
   const int64_t heads = 2 * 2, each = 27;  // layers x heads of the small model
   ASSERT_EQ(found.size(1), 10 + heads * each);

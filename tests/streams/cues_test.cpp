@@ -153,7 +153,7 @@ TEST(Cues, QuestionsAndAnswersAreMadeOfWhatTheBasesKnow) {
 }
 
 TEST(Cues, StagesOfAStreamAskUnderTheirOwnCue) {
-  for (const char* name : {"world-rule", "world-hue", "world-code"}) {
+  for (const char* name : {"world-rule", "world-hue", "world-code", "world-thing"}) {
     const auto& s = stream(name);
     ASSERT_EQ(s.tasks.size(), 6u);
     std::set<std::string> names;
@@ -167,6 +167,40 @@ TEST(Cues, StagesOfAStreamAskUnderTheirOwnCue) {
     }
     EXPECT_EQ(names.size(), 6u);
   }
+}
+
+TEST(Cues, AThingTellsTheRuleByItsShapeAlone) {
+  const auto& s = stream("world-thing");
+  std::set<std::string> questions;
+  for (size_t task = 0; task < s.tasks.size(); ++task) {
+    const auto rule = static_cast<Way>(task);
+    std::set<Color> colors;
+    std::set<int> places;
+    for (uint64_t i = 0; i < 60; ++i) {
+      const auto drawn = sample(s, task, Split::train, i);
+      questions.insert(drawn.question.text);
+      Scene others;
+      for (const auto& o : drawn.scene.objects) {
+        bool other_thing = false;
+        for (int k = 0; k < kThings; ++k)
+          other_thing = other_thing || (static_cast<Way>(k) != rule && o.shape == thing_of(static_cast<Way>(k)));
+        EXPECT_FALSE(other_thing) << "two things in one picture";
+        if (o.shape != thing_of(rule)) {
+          others.objects.push_back(o);
+          continue;
+        }
+        colors.insert(o.color);
+        places.insert(o.place);
+      }
+      ASSERT_EQ(others.objects.size() + 1, drawn.scene.objects.size());
+      const auto meant = referent(rule, others);
+      ASSERT_TRUE(meant.has_value());
+      EXPECT_EQ(drawn.question.answer, name_of(others.objects[*meant].color));
+    }
+    EXPECT_EQ(colors.size(), static_cast<size_t>(kColors)) << s.tasks[task].name;
+    EXPECT_EQ(places.size(), static_cast<size_t>(kPlaces)) << s.tasks[task].name;
+  }
+  EXPECT_EQ(questions.size(), 1u);
 }
 
 TEST(Cues, OnlyDifferentKindsCombine) {

@@ -175,7 +175,8 @@ double upper_quantile(const torch::Tensor& values, double quantile) {
   const auto ordered = std::get<0>(values.to(at::kDouble).flatten().sort());
   const int64_t count = ordered.size(0);
   const auto place = static_cast<int64_t>(std::ceil(quantile * static_cast<double>(count + 1)));
-  return ordered[std::clamp<int64_t>(place, 1, count) - 1].item<double>();
+  if (place > count) return std::numeric_limits<double>::infinity();
+  return ordered[std::max<int64_t>(place, 1) - 1].item<double>();
 }
 
 }  // namespace asr

@@ -21,7 +21,7 @@ constexpr uint64_t kProjectionSeed = 0x4b455953;
 constexpr int64_t kThumbnailSide = 8, kThumbnailNumbers = 3 * kThumbnailSide * kThumbnailSide;
 constexpr int64_t kNarrowestHead = 8;   // numbers; no model has heads that are narrower
 constexpr int64_t kWordBuckets = 1024;  // of word counts, where the vocabulary is larger
-const std::vector<std::string> kKeyParts = {"states", "tokens", "spectra", "thumbnail"};
+const std::vector<std::string> kKeyParts = {"states", "late", "tokens", "spectra", "thumbnail"};
 
 // [width, dimension], entries of variance 1 / dimension, so that lengths stay on average. The same on every machine.
 torch::Tensor gaussian_projection(const std::string& part, int64_t width, int64_t dimension) {
@@ -56,7 +56,7 @@ torch::Tensor word_counts(const Batch& batch, int64_t vocabulary) {
 }  // namespace
 
 void KeyChoice::visit(OptionVisitor& visitor) {
-  visitor("keys", parts, "what a sample is routed by: states, tokens, spectra, thumbnail, or several of them");
+  visitor("keys", parts, "what a sample is routed by: states, late, tokens, spectra, thumbnail, or several of them");
   visitor("layer", layer, 1, 1000, "of the language model, after which states are taken (keys: states)");
   visitor("dimension", dimension, 1, 65536, "numbers of a part of the key; a wider one is projected at random");
   visitor("parts", sides, "sides of a sample that its key may see; spectra are of both");
@@ -79,7 +79,8 @@ int64_t most_heads(const KeyChoice& choice, int64_t width) {
 int64_t numbers_beside_heads(const KeyChoice& choice, int64_t width, int64_t descriptor) {
   const int64_t sides_seen = choice.sides == KeySides::both ? 2 : 1, most = choice.dimension;
   int64_t out = 0;
-  if (choice.has("states")) out += sides_seen * std::min(width, most);
+  for (const auto* part : {"states", "late"})
+    if (choice.has(part)) out += sides_seen * std::min(width, most);
   if (choice.has("tokens")) out += std::min(width, most);
   if (choice.has("spectra") && !choice.keeps_heads()) out += std::min(descriptor, most);
   if (choice.has("thumbnail")) out += std::min(kThumbnailNumbers, most) + std::min(kWordBuckets, most);
@@ -102,8 +103,8 @@ int64_t KeyChoice::most_pairs(int64_t width, int64_t descriptor) const {
   return beside + (keeps_heads() ? most_heads(*this, width) * pairs_of(descriptor / 2) : 0);
 }
 
-SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
-    : choice_(choice), spectral_(spectral) {
+SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral, int64_t depth)
+    : choice_(choice), spectral_(spectral), depth_(depth) {
   check(!choice_.parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
   for (const auto& part : choice_.parts) {
     check(std::count(choice_.parts.begin(), choice_.parts.end(), part) == 1, "route.keys: names ", printable(part),
@@ -111,6 +112,8 @@ SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral)
     check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
           "' is unknown", did_you_mean(part, kKeyParts));
   }
+  check(depth > 0 || !choice_.has("late"),
+        "route.keys: late states are of a language model, and this one has no layers");
   check(choice_.heads == KeyHeads::average || choice_.has("spectra"),
         "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
   check(choice_.sides != KeySides::picture || choice_.parts != std::vector<std::string>{"tokens"},
@@ -145,10 +148,19 @@ torch::Tensor SampleKeys::of(const Backbone& model, const SampleBatch& samples) 
   want.tap_layers = choice_.has("spectra") ? std::min(choice_.tap_layers, model.layers()) : 0;
   Output out;
   if (want.early_layer || want.early || want.tap_layers) out = model.forward(batch, Pass{0, nullptr}, want);
+  Output late;
+  if (choice_.has("late")) {
+    Want last;
+    last.loss = false;
+    last.early_layer = depth_;
+    late = model.forward(batch, Pass{0, nullptr}, last);
+  }
   std::vector<torch::Tensor> parts, heads;
   for (const auto& part : choice_.parts) {
     if (part == "states" && picture) parts.push_back(projected("states.picture", out.early_image));
     if (part == "states" && text) parts.push_back(projected("states.text", out.early_text));
+    if (part == "late" && picture) parts.push_back(projected("late.picture", late.early_image));
+    if (part == "late" && text) parts.push_back(projected("late.text", late.early_text));
     if (part == "tokens" && text) parts.push_back(projected("tokens", out.text_input));
     if (part == "spectra") {
       if (!encoder_)
@@ -208,6 +220,8 @@ std::string SampleKeys::description(Backbone& model) const {
                         {"sides", enum_name(choice_.sides)},
                         {"dimension", choice_.dimension},
                         {"projection_seed", kProjectionSeed}};
+  if (!sites.empty() && sites[0].linear->few_bits.data.defined())
+    out["format"] = enum_name(sites[0].linear->few_bits.format);
   if (choice_.has("states")) out["layer"] = choice_.layer;
   if (choice_.has("spectra")) out["tap_layers"] = choice_.tap_layers;
   if (choice_.keeps_heads()) out["heads"] = enum_name(choice_.heads);

@@ -34,7 +34,8 @@ struct EnumNames<KeyHeads> {
 };
 
 struct KeyChoice {
-  // states: means over visual and question positions after `layer`; tokens: mean embedding of the question's tokens;
+  // states: means over visual and question positions after `layer`; late: the same after the last layer; tokens: mean
+  // embedding of the question's tokens;
   // spectra: the descriptor of the attention from question to picture; thumbnail: the question's words and the picture
   // at 8 x 8, a control that asks no model
   std::vector<std::string> parts = {"states"};
@@ -44,6 +45,7 @@ struct KeyChoice {
 
   void visit(OptionVisitor& visitor);
   bool has(const std::string& part) const;
+  bool needs_all_layers() const { return has("spectra") || has("late"); }
   bool keeps_heads() const { return heads == KeyHeads::kept && has("spectra"); }
   // Of a key of a model of this width, and of what is kept of how they vary together.
   int64_t most_numbers(int64_t width, int64_t descriptor) const;
@@ -52,7 +54,8 @@ struct KeyChoice {
 
 class SampleKeys {
  public:
-  SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral);
+  // `depth`: layers of the language model; late states need it.
+  SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral, int64_t depth = 0);
 
   torch::Tensor of(const Backbone& model, const SampleBatch& batch) const;  // [B, D] float32 on the host
   // Of these rows of a set, in their order, in blocks that the processes share out: [rows, D] for all of them.
@@ -69,6 +72,7 @@ class SampleKeys {
 
   KeyChoice choice_;
   SpectralOptions spectral_;
+  int64_t depth_;
   mutable std::unique_ptr<SpectralEncoder> encoder_;          // of the grid that came first
   mutable int64_t head_numbers_ = 0;                          // of all heads, where they are kept
   mutable std::map<std::string, torch::Tensor> projections_;  // [width, dimension], by part, when first needed

@@ -21,11 +21,18 @@ Cue by_code(int number) {
   return cue;
 }
 
+Cue by_thing(int number) {
+  Cue cue;
+  cue.thing = static_cast<Way>(number);
+  return cue;
+}
+
 Task cue_task(const Cue& cue) {
   Task task;
   task.name = cue.name();
   task.cue = cue;
-  if (cue.code) task.domain = Domain::plain;  // codes are hard enough to learn together where colours are easy to see
+  // Hard enough to learn together where colours and shapes are easy to see.
+  if (cue.code || cue.thing) task.domain = Domain::plain;
   return task;
 }
 
@@ -94,6 +101,8 @@ std::vector<Stream> cue_streams() {
       {"world-rule", "color and shape of the object, way A to F: each way means another object", tasks_by(by_rule)},
       {"world-hue", "colors in pictures with permuted channels, a border telling which", tasks_by(by_hue)},
       {"world-code", "colors under other names, a word of the question telling which", tasks_by(by_code)},
+      {"world-thing", "the color of the object, the shape of another object telling which is meant",
+       tasks_by(by_thing)},
       {"world-24", "24 stages of rules, hues and codes in visual domains; some resemble or repeat earlier ones",
        mixed_tasks()},
       {"world-cue", "rules with a faint cue: one letter in paraphrases, backgrounds shared by stages", faint_tasks()},

@@ -1,11 +1,15 @@
 #include "streams/world/cues.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace asr::world {
 namespace {
 
 constexpr const char* kRuleNames[kRules] = {"leftmost", "rightmost", "topmost", "bottommost", "largest", "smallest"};
+constexpr Shape kThingShapes[kThings] = {Shape::star, Shape::cross, Shape::heart,
+                                         Shape::ring, Shape::arrow, Shape::diamond};
 constexpr const char* kCodeWords[kCodes] = {"EAST", "BANK", "TAXI", "MENU", "STOP", "CAFE"};
 
 // Lower is more so: -column for the rightmost, and so on.
@@ -58,6 +62,28 @@ std::optional<Question> ask_by_rule(const Cue& cue, Phrasing phrasing, const Sce
   return out;
 }
 
+std::optional<Question> ask_by_thing(Way rule, const Scene& scene) {
+  Scene others;
+  int things = 0;
+  for (const auto& o : scene.objects) {
+    const bool thing = std::find(kThingShapes, kThingShapes + kThings, o.shape) != kThingShapes + kThings;
+    if (thing && o.shape != thing_of(rule)) return std::nullopt;
+    things += thing;
+    if (!thing) others.objects.push_back(o);
+  }
+  if (things != 1 || others.objects.size() < 2) return std::nullopt;
+  const auto index = referent(rule, others);
+  if (!index) return std::nullopt;
+  const auto& o = others.objects[*index];
+  Question out;
+  out.text = "what color is the object?";
+  out.answer = name_of(o.color);
+  out.skill = "color";
+  out.second = "grounding";
+  out.concept_shape = o.shape;
+  return out;
+}
+
 Color color_named(const std::string& name) {
   for (int i = 0; i < kColors; ++i)
     if (name == name_of(static_cast<Color>(i))) return static_cast<Color>(i);
@@ -90,6 +116,10 @@ std::optional<size_t> referent(Way rule, const Scene& scene) {
   return best;
 }
 
+Shape thing_of(Way rule) {
+  return kThingShapes[static_cast<int>(rule)];
+}
+
 const char* word_of_code(int code) {
   return kCodeWords[code];
 }
@@ -104,21 +134,26 @@ std::string Cue::name() const {
   if (rule) add(cat("rule-", name_of(*rule)));
   if (hue) add(cat("hue-", name_of(*hue)));
   if (code) add(cat("code-", word_of_code(*code)));
+  if (thing) add(cat("thing-", name_of(thing_of(*thing))));
   return out;
 }
 
 bool can_combine(const Cue& cue, const Cue& other) {
-  return !(cue.rule && other.rule) && !(cue.hue && other.hue) && !(cue.code && other.code);
+  const bool both_move = (cue.rule || cue.thing) && (other.rule || other.thing);
+  return !both_move && !(cue.hue && other.hue) && !(cue.code && other.code);
 }
 
 Cue combined(const Cue& cue, const Cue& other) {
   check(can_combine(cue, other), "cues ", cue.name(), " and ", other.name(),
         " are of one kind; combine different ones");
-  return {cue.rule ? cue.rule : other.rule, cue.hue ? cue.hue : other.hue, cue.code ? cue.code : other.code};
+  return {cue.rule ? cue.rule : other.rule, cue.hue ? cue.hue : other.hue, cue.code ? cue.code : other.code,
+          cue.thing ? cue.thing : other.thing};
 }
 
 std::optional<Question> ask_cued(const Cue& cue, Phrasing phrasing, const Scene& scene, Random& random) {
-  auto out = cue.rule ? ask_by_rule(cue, phrasing, scene, random) : ask(Type::color, scene, random);
+  auto out = cue.thing  ? ask_by_thing(*cue.thing, scene)
+             : cue.rule ? ask_by_rule(cue, phrasing, scene, random)
+                        : ask(Type::color, scene, random);
   if (!out || !cue.code) return out;
   out->answer = name_of(coded(*cue.code, color_named(out->answer)));
   out->text += cat(" Answer with ", word_of_code(*cue.code), ".");

@@ -58,6 +58,7 @@ std::vector<Task> domain_tasks() {
 
 // The shape a question needs in the scene, or -1.
 int needed_shape(const Task& task, Type type, Random& random) {
+  if (task.cue && task.cue->thing) return static_cast<int>(thing_of(*task.cue->thing));
   if (task.format) {
     return *task.format == Format::reading ? static_cast<int>(Shape::sign) : -1;
   }
