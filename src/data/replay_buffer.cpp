@@ -1,8 +1,10 @@
 #include "data/replay_buffer.h"
 
+#include <sys/mman.h>
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -47,17 +49,46 @@ void read_buffer_texts(const std::string& json, std::vector<SampleInfo>& info, s
   }
 }
 
-torch::Tensor joined_bytes(const std::vector<std::pair<const uint8_t*, size_t>>& pieces) {
-  size_t total = 0;
-  for (const auto& [data, size] : pieces) total += size;
-  auto out = at::empty({static_cast<int64_t>(total)}, at::kByte);
-  auto* to = out.data_ptr<uint8_t>();
-  for (const auto& [data, size] : pieces) {
-    if (size > 0) std::memcpy(to, data, size);
-    to += size;
+// Bytes that grow without lying twice in memory: pages of their own, which the system moves, and of which those that
+// nothing was written to cost nothing. (Large blocks of malloc are kept for the next step, tensor/runtime.cpp.)
+class GrowingBytes {
+ public:
+  GrowingBytes() = default;
+  GrowingBytes(const GrowingBytes&) = delete;
+  GrowingBytes& operator=(const GrowingBytes&) = delete;
+  ~GrowingBytes() {
+    if (data_) munmap(data_, room_);
   }
-  return out;
-}
+  size_t size() const { return size_; }
+  void append(const void* bytes, size_t count) {
+    if (count == 0) return;
+    if (size_ + count > room_) resize(std::max(size_ + count, room_ + room_ / 2));
+    std::memcpy(data_ + size_, bytes, count);
+    size_ += count;
+  }
+  // They belong to the tensor from now on.
+  torch::Tensor taken() {
+    if (size_ == 0) return at::empty({0}, at::kByte);
+    resize(size_);
+    auto* const data = std::exchange(data_, nullptr);
+    const auto unmap = [room = room_](void* pages) { munmap(pages, room); };
+    return at::from_blob(data, {static_cast<int64_t>(size_)}, unmap, at::kByte);
+  }
+
+ private:
+  void resize(size_t room) {
+    constexpr size_t kPage = 4096;
+    room = (room + kPage - 1) / kPage * kPage;
+    void* const pages = data_ ? mremap(data_, room_, room, MREMAP_MAYMOVE)
+                              : mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(pages != MAP_FAILED, "no memory for ", room, " bytes of kept pictures; keep fewer, or their files alone");
+    data_ = static_cast<uint8_t*>(pages);
+    room_ = room;
+  }
+
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0, room_ = 0;
+};
 
 torch::Tensor below(const torch::Tensor& a, const torch::Tensor& b, bool first) {
   if (first) return b;
@@ -93,7 +124,9 @@ void ReplayBuffer::share_out(const SampleSet& data, const Quota& quota, const Te
 }
 
 void ReplayBuffer::add(const SampleSet& data, const std::vector<int64_t>& rows, int stage, const Team& team) {
-  std::vector<std::string> fresh;
+  GrowingBytes pictures;
+  if (bytes() > 0) pictures.append(pictures_.data_ptr<uint8_t>(), static_cast<size_t>(bytes()));
+  auto ends = ends_;
   std::vector<SampleInfo> texts;
   std::vector<PictureFile> files;
   const Walk walk{cat("keep samples of ", data.name), static_cast<int64_t>(rows.size()), 64, false};
@@ -101,32 +134,28 @@ void ReplayBuffer::add(const SampleSet& data, const std::vector<int64_t>& rows, 
     for (int64_t k = part.begin; k < part.end; ++k) {
       const int64_t row = rows[static_cast<size_t>(k)];
       auto file = options_.keep == KeepPictures::files ? data.picture_file(row) : PictureFile{};
-      fresh.push_back(file.path.empty() ? data.picture_bytes(row) : std::string());
+      const auto picture = file.path.empty() ? data.picture_bytes(row) : std::string();
+      pictures.append(picture.data(), picture.size());
+      ends.push_back(static_cast<int64_t>(pictures.size()));
       files.push_back(std::move(file));
       texts.push_back(data.info(row));
       texts.back().stage = stage;
     }
   });
-  std::vector<std::pair<const uint8_t*, size_t>> pieces;
-  if (bytes() > 0) pieces.emplace_back(pictures_.data_ptr<uint8_t>(), static_cast<size_t>(bytes()));
-  int64_t end = bytes();
+  // Nothing has changed until here, where the walk may be interrupted.
   const bool first = size() == 0;
-  for (const auto& picture : fresh) {
-    pieces.emplace_back(reinterpret_cast<const uint8_t*>(picture.data()), picture.size());
-    end += static_cast<int64_t>(picture.size());
-    ends_.push_back(end);
-  }
-  pictures_ = joined_bytes(pieces);
+  set_.reset();
+  pictures_ = pictures.taken();
+  ends_ = std::move(ends);
   const auto index = torch::tensor(rows, at::kLong);
   const auto known = data.posterior.defined() ? data.posterior.cpu().index_select(0, index) : torch::Tensor();
   posterior_ = below(posterior_, known, first);
   info_.insert(info_.end(), texts.begin(), texts.end());
   files_.insert(files_.end(), files.begin(), files.end());
-  set_.reset();
 }
 
 void ReplayBuffer::keep_only(const std::vector<int64_t>& rows) {
-  std::vector<std::pair<const uint8_t*, size_t>> pieces;
+  GrowingBytes pictures;
   std::vector<SampleInfo> texts;
   std::vector<PictureFile> files;
   std::vector<int64_t> ends;
@@ -135,13 +164,13 @@ void ReplayBuffer::keep_only(const std::vector<int64_t>& rows) {
     check(i >= 0 && i < size(), "there is no sample ", i, " among ", size(), " kept ones");
     const int64_t begin = i == 0 ? 0 : ends_[static_cast<size_t>(i) - 1],
                   length = ends_[static_cast<size_t>(i)] - begin;
-    pieces.emplace_back(pictures_.data_ptr<uint8_t>() + begin, static_cast<size_t>(length));
+    pictures.append(pictures_.data_ptr<uint8_t>() + begin, static_cast<size_t>(length));
     end += length;
     ends.push_back(end);
     texts.push_back(info(i));
     files.push_back(files_[static_cast<size_t>(i)]);
   }
-  pictures_ = joined_bytes(pieces);
+  pictures_ = pictures.taken();
   if (posterior_.defined()) posterior_ = posterior_.index_select(0, torch::tensor(rows, at::kLong));
   ends_ = std::move(ends);
   info_ = std::move(texts);

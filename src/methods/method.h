@@ -149,10 +149,12 @@ struct ObjectiveContext {
   std::function<std::map<std::string, int64_t>()> answers;  // of training, and how many samples have each
 };
 
-// A batch that a method makes: this process's part of it.
+// A batch that a method makes, pass by pass: this process's part of one pass.
 struct OwnBatch {
   SampleBatch batch;
   Share share;
+  int64_t pass = 0, passes = 1;  // which it is of how many; the trainer says
+  double part = 1;               // of the whole batch that this pass holds; the method says
 };
 
 class Method {
@@ -199,7 +201,8 @@ class Method {
   virtual void begin_phase(StageContext&, const Phase&) {}  // once a phase, after its parameters were chosen
   // Adds to this process's part of a batch, and to `share` what the whole batch gained.
   virtual void mix_batch(SampleBatch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
-  // A whole batch for a step of its own after the one just made, under the same optimizer; false: none.
+  // A batch for a step of its own after the one just made, under the same optimizer: asked for each of as many passes
+  // as a step has, with the same key; false: none, or no more.
   virtual bool extra_batch(OwnBatch&, const Backbone&, uint64_t /*key*/) { return false; }
   // With geometry.batch=global, before the passes of a step: what add_losses then needs is the gradient of its term for
   // its own samples, since the other passes' are gone by then.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <typeinfo>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/random.h"
@@ -290,17 +291,23 @@ void Loop::extra_steps(const Phase& phase) {
     const uint64_t key = Random({parts_.seed(), 0xe817a, static_cast<uint64_t>(parts_.at.stage),
                                  static_cast<uint64_t>(parts_.at.step), m})
                              .next();
-    OwnBatch own{{}, {parts_.team}};
-    if (!parts_.methods[m]->extra_batch(own, parts_.model, key)) continue;
-    complete_share(own.share, own.batch);
-    optimizer_->zero_grad();
+    std::vector<OpenLoss> losses;
     Terms terms;
-    TrainPass pass{std::move(own.batch), std::move(own.share), {}, parts_.config.run.accumulation};
-    const auto total = pass_loss(pass, phase, terms);
+    const int64_t passes = parts_.config.run.accumulation;
     const Names names = [&] { return cat("batch of method ", parts_.method_names[m]); };
-    if (sum_) sum_->overlap();
-    total.backward();
-    apply_gradients(phase, {{total.detach(), names}}, names);
+    for (int64_t k = 0; k < passes; ++k) {
+      OwnBatch own{{}, {parts_.team}, k, passes};
+      if (!parts_.methods[m]->extra_batch(own, parts_.model, key)) break;
+      if (k == 0) optimizer_->zero_grad();
+      complete_share(own.share, own.batch);
+      parts_.at.samples += own.share.whole;
+      TrainPass pass{std::move(own.batch), std::move(own.share), {}, passes + k};
+      const auto total = scaled(pass_loss(pass, phase, terms), own.part);
+      if (sum_ && passes == 1) sum_->overlap();
+      total.backward();
+      losses.push_back({total.detach(), names});
+    }
+    if (!losses.empty()) apply_gradients(phase, losses, names);
   }
 }
 
@@ -334,6 +341,7 @@ Loop::Done Loop::add_up(double loss, bool log_now, bool last_pass, bool save_wan
 Loop::Done Loop::step(const SampleSet& set, const Phase& phase, bool save_wanted) {
   const auto& run = parts_.config.run;
   auto& at = parts_.at;
+  const double begin = now();
   optimizer_->zero_grad();
   Terms terms;
   std::vector<OpenLoss> losses;
@@ -350,6 +358,12 @@ Loop::Done Loop::step(const SampleSet& set, const Phase& phase, bool save_wanted
   }
   const double rate = rate_of(phase, phase.learning_rate > 0 ? phase.learning_rate : run.learning_rate);
   const auto applied = apply_gradients(phase, losses, [&] { return names_of(set, rows_of_step(phase, passes)); });
+  if (phase.runs_model) {
+    ++at.model_steps;
+    at.samples += (phase.batch > 0 ? phase.batch : run.batch) * run.accumulation;
+  } else {
+    at.other_seconds += now() - begin;
+  }
   extra_steps(phase);
   ++at.global_step;
   ++at.step;

@@ -309,13 +309,12 @@ json Recorder::metrics(bool complete) const {
   bool replay_free = true;
   for (const auto& method : parts_.methods) replay_free = replay_free && method->keeps() == Keeps::statistics;
   for (const auto& item : listed_items(parts_)) stored += item.bytes;
-  const double steps = static_cast<double>(at.global_step);
   // Over the stream's training data; replayed samples count like others.
-  const auto& run = parts_.config.run;
   double samples = 0;
   for (const size_t task : parts_.order)
     samples += static_cast<double>(parts_.data.stream().size(task, DataSplit::train));
-  const double passes = steps * static_cast<double>(run.batch * run.accumulation) / samples;
+  const double passes = static_cast<double>(at.samples) / samples;
+  const double step_ms = 1000 * (at.train_seconds - at.other_seconds) / static_cast<double>(at.model_steps);
   json out = {{"label", parts_.key.label},
               {"method", parts_.key.composition},
               {"seed", parts_.key.seed},
@@ -329,7 +328,7 @@ json Recorder::metrics(bool complete) const {
               {"tasks", tasks},
               {"scores", scores_of(tasks, at.rows, composes(parts_.data.stream()) ? at.novel : Rows(), parts_.joint())},
               {"cost",
-               {{"step_ms", number_or_null(at.global_step > 0 ? 1000 * at.train_seconds / steps : NAN)},
+               {{"step_ms", number_or_null(at.model_steps > 0 ? step_ms : NAN)},
                 {"steps", at.global_step},
                 {"train_seconds", at.train_seconds},
                 {"finish_seconds", at.finish_seconds},

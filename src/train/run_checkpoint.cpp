@@ -37,6 +37,9 @@ nlohmann::json RunCheckpoint::state() const {
           {"optimizer_steps", loop_.optimizer() ? loop_.optimizer()->steps : 0},
           {"trained", at.trained},
           {"train_seconds", at.train_seconds},
+          {"other_seconds", at.other_seconds},
+          {"model_steps", at.model_steps},
+          {"samples", at.samples},
           {"eval_seconds", at.eval_seconds},
           {"finish_seconds", at.finish_seconds},
           {"scores", at.rows},
@@ -73,18 +76,31 @@ NamedTensors RunCheckpoint::tensors() {
   return out;
 }
 
+RunCheckpoint::Written RunCheckpoint::written(const HeldItem& item) {
+  const auto& t = item.tensor;
+  return {t.storage().getWeakStorageImpl(),
+          t.data_ptr(),
+          t.sizes().vec(),
+          t.scalar_type(),
+          item.version,
+          t.nbytes(),
+          hash_of(t)};
+}
+
 bool RunCheckpoint::is_written(const HeldItem& item) {
   const auto place = written_.find(item.name);
   if (place == written_.end()) return false;
   auto& known = place->second;
-  const bool untouched = known.tensor.defined() && known.tensor.data_ptr() == item.tensor.data_ptr() &&
-                         known.tensor.sizes() == item.tensor.sizes() && known.version == item.version &&
-                         item.version != HeldItem::kTrained && item.tensor.scalar_type() == known.tensor.scalar_type();
+  const auto& t = item.tensor;
+  const bool untouched = !known.storage.expired() && known.data == t.data_ptr() && known.sizes == t.sizes() &&
+                         known.version == item.version && item.version != HeldItem::kTrained &&
+                         known.type == t.scalar_type();
   if (untouched) return true;
   // Items that are made for every visit are equal by what they hold.
-  if (item.tensor.nbytes() != known.bytes || hash_of(item.tensor) != known.sha256) return false;
-  known.tensor = item.tensor;
-  known.version = item.version;
+  if (t.nbytes() != known.bytes) return false;
+  auto now = written(item);
+  if (now.sha256 != known.sha256) return false;
+  known = std::move(now);
   return true;
 }
 
@@ -113,7 +129,7 @@ KeptPart RunCheckpoint::kept_part(NamedTensors& changing) {
   written_.clear();
   for (const auto& item : items) {
     out.tensors.emplace_back(item.name, item.tensor.cpu().contiguous());
-    written_[item.name] = {item.tensor, item.version, item.tensor.nbytes(), hash_of(item.tensor)};
+    written_.insert_or_assign(item.name, written(item));
   }
   return out;
 }
@@ -197,6 +213,14 @@ void RunCheckpoint::restore(Checkpoint checkpoint, const NamedTensors& apart) {
   at.novel = fields.number_rows("novel");
   if (fields.has("outside")) at.outside = fields.number_rows("outside");
   at.train_seconds = fields.number("train_seconds");
+  if (fields.has("model_steps")) {
+    at.other_seconds = fields.number("other_seconds");
+    at.model_steps = fields.integer("model_steps");
+    at.samples = fields.integer("samples");
+  } else {  // of a version that counted steps alone
+    at.model_steps = at.global_step;
+    at.samples = at.global_step * parts_.config.run.batch * parts_.config.run.accumulation;
+  }
   at.eval_seconds = fields.number("eval_seconds");
   at.finish_seconds = fields.number("finish_seconds");
   const auto skills = fields.object("skills");
@@ -210,7 +234,7 @@ void RunCheckpoint::restore(Checkpoint checkpoint, const NamedTensors& apart) {
   StateLoader analysis("analysis.", checkpoint.tensors, at::kCPU);
   visit_memory(parts_.analysis_memory, analysis);
   for (const auto& [name, tensor] : apart)
-    written_[name] = {torch::Tensor(), 0, static_cast<size_t>(tensor.nbytes()), hash_of(tensor)};
+    written_.insert_or_assign(name, written({name, StateKind::statistics, tensor}));
   if (!apart.empty()) written_at_ = at.global_step;
   loop_.saved_step = at.global_step;
   at.changes = stored.at("changes");

@@ -25,15 +25,20 @@ class RunCheckpoint {
   NamedTensors tensors();  // all that is saved
 
  private:
-  // What kept.safetensors holds of an item; the handle keeps its storage from being used for another.
+  // What kept.safetensors holds of an item. The storage is only watched: a buffer that was replaced goes, and what
+  // comes to lie in its place is not taken for it.
   struct Written {
-    torch::Tensor tensor;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const void* data = nullptr;
+    std::vector<int64_t> sizes;
+    at::ScalarType type = at::kFloat;
     int64_t version = 0;
     size_t bytes = 0;
     std::string sha256;
   };
 
   NamedTensors moving() const;  // what changes with every step
+  static Written written(const HeldItem& item);
   bool is_written(const HeldItem& item);
   KeptPart kept_part(NamedTensors& changing);
   nlohmann::json state() const;

@@ -29,8 +29,10 @@ struct Position {
   int64_t phase = 0, phase_step = 0;  // which phase of the stage, and the steps done before it
   bool trained = false;               // the stage's steps are done, its evaluation is not
   double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
-  std::vector<std::vector<double>> rows;                             // scores, row 0 is zero-shot
-  std::vector<std::vector<double>> novel;                            // on unseen compositions, from stage 1
+  int64_t model_steps = 0, samples = 0;    // steps that ran the model, and the samples that it learnt from in all steps
+  double other_seconds = 0;                // of training: steps of what a method trains beside the model
+  std::vector<std::vector<double>> rows;   // scores, row 0 is zero-shot
+  std::vector<std::vector<double>> novel;  // on unseen compositions, from stage 1
   std::vector<std::vector<double>> outside;                          // TaskScore::outside, for each of `rows`
   std::map<std::string, std::vector<std::optional<double>>> skills;  // accuracy after every stage
   nlohmann::json changes = nlohmann::json::array();                  // of options, when it was resumed

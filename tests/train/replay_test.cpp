@@ -1,4 +1,5 @@
 // Replay keeps its share of the samples at any batch, also where batches are split over processes or resumed.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/train/run_support.h"
@@ -29,6 +30,26 @@ TEST(Replay, HoldsItsShareAtSmallBatches) {
   };
   for (const auto& [batch, steps] : expected)
     EXPECT_EQ(steps_of_run(run_small(replay_run(folder, "out" + batch, batch))[0]), steps) << batch;
+}
+
+// Between two steps of a stage nothing of the buffer changes: checkpoints share one file.
+TEST(Replay, TheBufferIsWrittenOnceAStage) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto list = replay_run(folder, "out", "8");
+  list.push_back({"save_steps", "1", "test"});
+  list.push_back({"save_total_limit", "20", "test"});
+  const auto run = run_small(list)[0];
+  std::map<int64_t, uintmax_t> links;
+  for (int64_t step = 1; step <= 7; ++step) {
+    const auto file = cat(run, "/checkpoints/checkpoint-", step, "/kept.safetensors");
+    if (std::filesystem::exists(file)) links[step] = std::filesystem::hard_link_count(file);
+  }
+  // Steps 4 to 7 are of the second stage, which replays what the first one left.
+  ASSERT_TRUE(links.count(4) && links.count(6));
+  EXPECT_GE(links[4], 3u);
+  EXPECT_TRUE(std::filesystem::equivalent(run + "/checkpoints/checkpoint-4/kept.safetensors",
+                                          run + "/checkpoints/checkpoint-6/kept.safetensors"));
 }
 
 // A batch of one sample that is replayed has none of the stage's own.

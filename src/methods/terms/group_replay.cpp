@@ -37,19 +37,23 @@ void GroupReplay::note(const Phase& phase) {
   group_ = replays_ ? phase.name : "";
 }
 
-std::vector<int64_t> GroupReplay::draw(uint64_t key) const {
+std::vector<int64_t> GroupReplay::draw(int64_t wanted, uint64_t key) const {
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < buffer_.size(); ++i)
     if (!group_.empty() && buffer_.info(i).group == group_) rows.push_back(i);
-  if (rows.empty()) return buffer_.draw(batch_size_, key);
+  if (rows.empty()) return buffer_.draw(wanted, key);
   Random({key, kReplayKey}).shuffle(rows);
-  rows.resize(std::min(rows.size(), static_cast<size_t>(batch_size_)));
+  rows.resize(std::min(rows.size(), static_cast<size_t>(wanted)));
   return rows;
 }
 
 bool GroupReplay::fill(OwnBatch& own, const Backbone& model, uint64_t key) const {
   if (buffer_.size() == 0 || !replays_) return false;
-  const auto rows = draw(key);
+  const auto drawn = draw(batch_size_ * own.passes, key);
+  const auto here = part_of(static_cast<int64_t>(drawn.size()), own.pass, own.passes);
+  if (here.size() == 0) return false;
+  own.part = static_cast<double>(here.size()) / static_cast<double>(drawn.size());
+  const std::vector<int64_t> rows(drawn.begin() + here.begin, drawn.begin() + here.end);
   const auto mine = part_of(static_cast<int64_t>(rows.size()), own.share.team);
   own.share.whole = static_cast<int64_t>(rows.size());
   own.share.positions = range(mine.begin, mine.end);

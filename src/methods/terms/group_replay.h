@@ -21,7 +21,7 @@ class GroupReplay {
   // What the next batch has in common with the step's own: how pictures are given, references, the group in hand.
   void note(const SampleBatch& batch);
   void note(const Phase& phase);
-  // This process's part of as many samples as a pass has; false where nothing is kept yet.
+  // This process's part of as many samples as a pass has; false where nothing is kept yet, or too little for the pass.
   bool fill(OwnBatch& own, const Backbone& model, uint64_t key) const;
 
   void share_out(const StageContext& stage);
@@ -33,7 +33,7 @@ class GroupReplay {
   MethodCosts costs(const CostContext& run) const;
 
  private:
-  std::vector<int64_t> draw(uint64_t key) const;
+  std::vector<int64_t> draw(int64_t wanted, uint64_t key) const;
 
   int64_t capacity_ = 5000;
   ReplayOptions keep_;
