@@ -109,7 +109,9 @@ std::string BrakeRow::words(const std::string& baseline) const {
     case CurvePlace::below:
       return fmt::format("{:.1f} AP below {}", -verdict.over, curve);
     default:
-      return std::isnan(verdict.over) ? "its MFT lies outside of " + curve : "one seed: not placed";
+      if (std::isnan(verdict.over)) return "its MFT lies outside of " + curve;
+      return fmt::format("one seed: {:.1f} AP {} {}", std::abs(verdict.over), verdict.over < 0 ? "below" : "above",
+                         curve);
   }
 }
 

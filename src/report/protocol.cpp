@@ -99,6 +99,15 @@ void set_row(Protocol& protocol, const Assignment& a) {
          did_you_mean(name, {"method", "set", "rates", "strength", "values"}));
 }
 
+// The search fills in these itself. A row that set them could choose by what it is tested on, or by other samples.
+void check_free(const ProtocolRow& row, const std::string& place) {
+  const std::set<std::string> taken = {"method", "label", "learning_rate", "seeds", "eval_split", "output_dir"};
+  check(taken.count(row.strength) == 0, place, ": strength cannot be ", row.strength, "; the protocol sets it");
+  for (const auto& set : row.sets)
+    check(taken.count(set.key) == 0, set.origin, ": row '", printable(row.label), "' cannot set ", set.key,
+          "; the protocol sets it");
+}
+
 void check_rows(const Protocol& protocol) {
   check(!protocol.rows.empty(), protocol.path, ": has no rows");
   for (const auto& row : protocol.rows) {
@@ -108,6 +117,7 @@ void check_rows(const Protocol& protocol) {
     check(!row.rates.empty(), place, " has no rates");
     check(!row.strength.empty() && !row.values.empty(), place,
           " has no strength with values; where the method has none, write strength: num_train_epochs");
+    check_free(row, place);
     const size_t own = protocol.budget(row), first = protocol.budget(protocol.rows[0]);
     check(own == first, place, " searches ", own, " points but '", protocol.rows[0].label, "' ", first,
           "; every row must have the same budget");

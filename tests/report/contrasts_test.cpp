@@ -171,7 +171,7 @@ TEST(Braking, ThePlaceAgainstTheCurve) {
   EXPECT_EQ(words["keeps"], "9.0 AP above vanilla's rate curve");
   EXPECT_EQ(words["harms"], "11.0 AP below vanilla's rate curve");
   EXPECT_EQ(words["far"], "its MFT lies outside of vanilla's rate curve");
-  EXPECT_EQ(words["single"], "one seed: not placed");
+  EXPECT_EQ(words["single"], "one seed: 9.0 AP above vanilla's rate curve");
   EXPECT_CONTAINS(braking_csv(table, "vanilla"), "hue,tiny-S,keeps,\"learning_rate=0.005,ewc.lambda=1\",3,45,30,");
   const auto figure = figure_braking(table).html;
   EXPECT_CONTAINS(figure, "AP against MFT, hue, tiny-S");
