@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "cli/command.h"
 #include "cli/summary.h"
 #include "cli/version.h"
@@ -91,6 +92,7 @@ std::vector<std::string> run_rows(const DemoArguments& arguments) {
 }
 
 void demo(const DemoArguments& arguments, const Common& common) {
+  make_folders(arguments.out);  // a bad path is told before anything else
   if (!common.json)
     std::cout
         << "Colours, learnt in four stages by a small vision-language model that ships with the program. In each\n"

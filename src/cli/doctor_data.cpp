@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "io/word_tokenizer.h"
+#include "methods/method.h"
 #include "metrics/metric.h"
 #include "streams/manifest.h"
 #include "streams/prepare/preparation.h"
@@ -54,6 +55,24 @@ void assume_stream(Examined& e) {
   e.table.attempt("stream", assume, Verdict::assumed);
 }
 
+// What a method can say of the stream before it runs.
+void check_plans(Examined& e) {
+  const auto& run = e.config->run;
+  for (const auto& composition : run.method) {
+    try {
+      for (const auto& method : make_methods(composition, e.config->method_assignments)) {
+        const auto rows = e.stream->size(0, DataSplit::train);
+        std::vector<Phase> phases(1);
+        method->plan({1, rows, run.batch, [](double, int64_t) { return int64_t(1); },
+                      method->joint() ? 1 : static_cast<int>(e.stream->tasks().size()), run.learning_rate},
+                     phases);
+      }
+    } catch (const Error& error) {
+      e.table.add("method " + composition, Verdict::failure, error.what());
+    }
+  }
+}
+
 }  // namespace
 
 void check_stream(Examined& e) {
@@ -69,6 +88,7 @@ void check_stream(Examined& e) {
     check_task_names(run, *e.stream);
     return cat(e.stream->name(), ", ", e.stream->tasks().size(), " tasks");
   });
+  if (e.stream) check_plans(e);
 }
 
 void check_published(Examined& e) {

@@ -58,6 +58,7 @@ nlohmann::json routed_to(const RouteChoice& choice) {
 
 void run(const GenerateArguments& a, const Common& common) {
   check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
+  if (!a.adapter.empty()) check_answers_in_words(a.adapter);
   const auto model = load_pretrained(a.model);
   const auto device = device_named(a.device);
   model->to(device);

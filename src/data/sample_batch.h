@@ -23,6 +23,7 @@ struct SampleInfo {
   std::string group = {};               // of a task whose rows are trained in groups (VQACL); else empty
   int stage = 0;                        // in which it is, or was, learnt; 0: not known
   std::string category = {};            // of the object that the picture shows, where the stream knows it
+  bool has_picture = true;              // false: the question is about a text alone
 };
 
 // What each different right answer is worth by VQA's rule: a third for everybody who gave it, at most 1. One reference

@@ -26,6 +26,7 @@ SampleInfo info_of(StreamSample&& sample) {
   out.type = std::move(sample.type);
   out.part = std::move(sample.part);
   out.category = std::move(sample.category);
+  out.has_picture = sample.has_picture;
   return out;
 }
 

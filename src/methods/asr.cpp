@@ -3,6 +3,7 @@
 // similarities near those of the base model. Between stages it keeps the prototypes alone.
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -101,12 +102,10 @@ class Asr final : public Method {
         const auto terms = to_prototypes(step, spectra);
         step.add("spectral_loss", scaled(terms.loss, step.share.samples), asr.beta);
         step.log["spectral_weight"] = scaled(terms.weight.mean(), step.share.samples);
-        if (!warned_ && step.output.loss.defined())
-          sizes_ = at::stack({terms.loss.detach() * asr.beta, step.output.loss.detach()});
+        compare_with_task(step, "asr.beta", terms.loss * asr.beta);
       }
-      if (anchored_) step.add("anchor_loss", to_anchors(step, spectra), asr.anchor_beta);
-      if (asr.to_anchors() && asr.anchor == AnchorOf::adapters)
-        step.add("anchor_loss", to_adapters(step), asr.anchor_beta);
+      if (anchored_) add_anchors(step, to_anchors(step, spectra));
+      if (asr.to_anchors() && asr.anchor == AnchorOf::adapters) add_anchors(step, to_adapters(step));
     }
     if (asr.gamma > 0) step.add("geometry_loss", geometry(step), asr.gamma);
   }
@@ -114,14 +113,14 @@ class Asr final : public Method {
   // Once a stage: a user's small data can make a prototype so narrow that nothing else is learnt. Read after the step,
   // when a GPU has nothing left to wait for.
   void after_step(GradientContext&) override {
-    if (warned_ || !sizes_.defined()) return;
-    const auto sizes = sizes_.to(at::kCPU, at::kDouble);
-    sizes_ = torch::Tensor();
-    const double term = sizes[0].item<double>(), task = sizes[1].item<double>();
-    if (term <= task) return;
-    warned_ = true;
-    log_warn(cat("asr: the spectral term (", term, ") is larger than the task's loss (", task,
-                 "); lower asr.beta, or raise memory.shrinkage where skills have few samples"));
+    for (const auto& [strength, both] : std::exchange(sizes_, {})) {
+      const auto sizes = both.to(at::kCPU, at::kDouble);
+      const double term = sizes[0].item<double>(), task = sizes[1].item<double>();
+      if (warned_ || term <= task) continue;
+      warned_ = true;
+      log_warn("asr: the spectral term (", term, ") is larger than the task's loss (", task, "); lower ", strength,
+               ", or raise memory.shrinkage where skills have few samples");
+    }
   }
 
   void after_stage(StageContext& stage) override {
@@ -165,6 +164,14 @@ class Asr final : public Method {
   }
 
  private:
+  void compare_with_task(const StepContext& step, const char* strength, const torch::Tensor& term) {
+    if (!warned_ && step.output.loss.defined()) sizes_[strength] = at::stack({term, step.output.loss}).detach();
+  }
+  void add_anchors(StepContext& step, const torch::Tensor& loss) {
+    step.add("anchor_loss", loss, options_.asr.anchor_beta);
+    compare_with_task(step, "asr.anchor_beta", loss * options_.asr.anchor_beta);
+  }
+
   // The geometry term of a whole step, and its gradient for every sample's embeddings.
   struct StepGeometry {
     torch::Tensor loss, image, text;  // [], [N, width], [N, width]
@@ -254,7 +261,8 @@ class Asr final : public Method {
   torch::Tensor start_;  // all that is trained, flat, as it was before the stage's first step; with anchors alone
   std::map<std::string, int64_t> start_place_;  // of each in it
   bool warned_ = false;
-  torch::Tensor sizes_;  // of the spectral term and the task's loss in the step's last pass, until they were compared
+  // By the option that weighs a term: the term and the task's loss in the step's last pass, until they were compared.
+  std::map<std::string, torch::Tensor> sizes_;
   StepGeometry step_;
 };
 

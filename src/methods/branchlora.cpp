@@ -113,6 +113,7 @@ class BranchLora final : public Method {
   }
 
   void begin_stage(StageContext& stage) override {
+    check_pictures(stage, "branchlora chooses by pairs of picture and question");
     const auto size = encoder_.of(stage.model, stage.data.rows({0}));
     auto generator = at::detail::createCPUGenerator(Random({kKeySeed, stage.seed, uint64_t(stage.stage)}).next());
     const auto key = [&](const torch::Tensor& like) {

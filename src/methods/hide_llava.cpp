@@ -51,6 +51,7 @@ class HideLlava final : public Method {
   }
 
   void begin_stage(StageContext& stage) override {
+    check_pictures(stage, "hide-llava chooses by pairs of picture and question");
     for (int old = 1; old < stage.stage; ++old) {
       stage.bank.freeze(stage_slot(old));
       stage.bank.take_part(stage_slot(old), false, true);

@@ -126,6 +126,18 @@ bool holds_slots(const std::string& folder) {
   return path_exists(folder + "/" + kSlots);
 }
 
+void check_answers_in_words(const std::string& folder) {
+  const auto is_adapter = [](const std::string& path) {
+    return holds_slots(path) || path_exists(path + "/adapter_config.json");
+  };
+  check(is_adapter(folder) || !is_adapter(folder + "/adapter"), folder, ": is the folder of a run; its adapter is ",
+        folder, "/adapter");
+  const auto head = folder + "/" + kHead;
+  check(!path_exists(head), head,
+        ": this adapter was trained to choose from a list of answers (head: answers), not to ",
+        "answer in words; its run's predictions hold its answers, and head: generate trains one for words");
+}
+
 namespace {
 
 void add_tensors(const std::string& path, const std::function<std::string(const std::string&)>& named,

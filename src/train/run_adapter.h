@@ -28,5 +28,7 @@ class SlotAdapter {
   int stage_ = 0;
 };
 bool holds_slots(const std::string& folder);
+// Fails in one line where a folder is none of an adapter, or of one that answers from a list and not in words.
+void check_answers_in_words(const std::string& folder);
 
 }  // namespace asr

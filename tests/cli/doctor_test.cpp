@@ -50,6 +50,20 @@ nlohmann::json check_named(const nlohmann::json& report, const std::string& name
   return {{"verdict", "missing"}, {"detail", ""}};
 }
 
+TEST(DoctorCommand, AsksMethodsOfTheStream) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  std::string yaml;
+  for (const auto& a : small_run(folder / "model", folder / "run", "[vanilla, route]"))
+    yaml += a.key + ": " + a.value + "\n";
+  write_text(folder / "c.yaml", yaml);
+  const auto report = run_program({"doctor", folder / "c.yaml", "--set", "stream.tasks=1", "--json"});
+  const auto line = check_named(report.json(), "method route");
+  EXPECT_EQ(line["verdict"].get<std::string>(), "FAILS");
+  EXPECT_CONTAINS(line["detail"].get<std::string>(), "this stream has one task");
+  EXPECT_EQ(run_program({"doctor", folder / "c.yaml", "--set", "stream.tasks=2", "--json"}).status, 0);
+}
+
 TEST(DoctorCommand, EstimatesMemoryAndTime) {
   TemporaryFolder folder;
   write_small_model(folder / "model");

@@ -89,6 +89,13 @@ TEST(ModelCommands, BadInputIsOneLine) {
   expect_refused({"generate", "--model", model.folder, "--image", pixel, "--prompt", std::string(3000, 'x')},
                  "do not fit into the context of");
   expect_refused({"generate", "--model", model.folder, "--image", pixel, "--prompt", ""}, "give either --prompt");
+  std::filesystem::create_directories(folder / "run/adapter");
+  write_text(folder / "run/adapter/adapter_config.json", "{}");
+  expect_refused({"generate", "--model", model.folder, "--adapter", folder / "run", "--prompt", "what?"},
+                 "is the folder of a run; its adapter is");
+  write_text(folder / "run/adapter/answer_head.safetensors", "");
+  expect_refused({"generate", "--model", model.folder, "--adapter", folder / "run/adapter", "--prompt", "what?"},
+                 "trained to choose from a list of answers");
   expect_refused(forward(other.folder, io, folder / "x"), "image_grid_thw");
   const auto shards = open_reference("llama");
   std::filesystem::remove(shards.folder + "/model-00002-of-00008.safetensors");

@@ -162,5 +162,30 @@ TEST_F(ExternalEncoderTest, AnotherEncoderIsRefused) {
   EXPECT_CONTAINS(message_of([&] { run_small(run_to(folder / "new", clip)); }), clip);
 }
 
+// What is chosen by pairs of picture and question needs pictures.
+TEST(PairRouters, RefuseAStreamWithoutPictures) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "in");
+  auto tasks = nlohmann::json::array();
+  for (const std::string task : {"a", "b"}) {
+    std::string rows;
+    for (int i = 0; i < 8; ++i)
+      rows += nlohmann::json{{"id", i}, {"question", "is it?"}, {"answer", i % 2 ? "yes" : "no"}}.dump() + "\n";
+    write_text(folder / ("in/" + task + ".jsonl"), rows);
+    tasks.push_back({{"name", task}, {"files", {{"train", task + ".jsonl"}, {"val", task + ".jsonl"}}}});
+  }
+  write_text(folder / "in/stream.json", nlohmann::json{{"text_only", true}, {"tasks", tasks}}.dump());
+  for (const std::string method : {"branchlora", "hide-llava"}) {
+    auto list = small_run(std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/llava", folder / method, method);
+    for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"stream.name", "manifest"},
+                                                                                     {"stream.path", folder / "in"},
+                                                                                     {"stream.tasks", "0"},
+                                                                                     {"attention.layers", "1"},
+                                                                                     {"attention.grid", "6"}})
+      list.push_back({key, value, "test"});
+    EXPECT_CONTAINS(message_of([&] { run_small(list); }), method + " chooses by pairs of picture and question");
+  }
+}
+
 }  // namespace
 }  // namespace asr

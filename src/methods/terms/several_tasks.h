@@ -11,4 +11,12 @@ inline void check_several_tasks(const PhasePlan& stage, const char* chooses) {
   check(stage.stages > 1, chooses, ", and this stream has one task; give it a stream of several");
 }
 
+// For those that choose by picture and question together.
+inline void check_pictures(const StageContext& stage, const char* chooses) {
+  for (const auto& info : stage.data.infos())
+    if (info.has_picture) return;
+  fail(chooses, ", and no sample of ", stage.data.name,
+       " has a picture; use a method that routes by text, such as route");
+}
+
 }  // namespace asr
