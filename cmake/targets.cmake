@@ -9,7 +9,11 @@ endif()
 
 # Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
 # their unnamed namespace. Where two of them use a name for different things, ALONE takes one out of its batch.
-function(asr_batches target files)
+function(asr_batches target most)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources files)
+  math(EXPR batches "(${files} + ${most} - 1) / ${most}")
+  math(EXPR files "(${files} + ${batches} - 1) / ${batches}")  # about as many in each, so that both cores end together
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASR_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
   if(ASR_UNITY)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes what is not the batch itself for a header
@@ -48,7 +52,7 @@ function(asr_plain_library folder)
   asr_public_headers(asr_${folder} PUBLIC)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
   asr_offer(${folder})
-  asr_batches(asr_${folder} 8)
+  asr_batches(asr_${folder} 24)
 endfunction()
 
 # A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file. Large

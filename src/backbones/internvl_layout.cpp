@@ -192,26 +192,30 @@ InternVlLayout chat_layout(const ModelFolder& folder) {
 
 void unpack_internvl(const InternVlLayout& layout, Weights& weights) {
   if (!layout.packed) return;
-  const auto take_apart = [&](const std::string& place, const std::string& name, bool bias, int64_t groups, int64_t q,
-                              int64_t kv) {
+  struct PackedHeads {
+    bool bias = false;
+    int64_t groups = 1, query = 0, key = 0;  // rows of each in a group; values have as many as keys
+  };
+  const auto take_apart = [&](const std::string& place, const std::string& name, const PackedHeads& heads) {
     auto part = weights.below(place);
     for (const std::string end : {".weight", ".bias"})
-      if (bias || end == ".weight")
-        part.unpack(name + end, groups, {{"q_proj" + end, q}, {"k_proj" + end, kv}, {"v_proj" + end, kv}});
+      if (heads.bias || end == ".weight")
+        part.unpack(name + end, heads.groups,
+                    {{"q_proj" + end, heads.query}, {"k_proj" + end, heads.key}, {"v_proj" + end, heads.key}});
   };
   const ModelConfig config(layout.folder.config, layout.folder.config_path);
   const auto vision = config.part("vision_config"), text = config.part("text_config");
   const int64_t width = vision.count("hidden_size", 0), depth = vision.count("num_hidden_layers", 0);
   for (int64_t i = 0; i < depth; ++i)
-    take_apart(cat("model.vision_tower.encoder.layer.", i, ".attention."), "qkv", vision.flag("attention_bias", false),
-               1, width, width);
+    take_apart(cat("model.vision_tower.encoder.layer.", i, ".attention."), "qkv",
+               {vision.flag("attention_bias", false), 1, width, width});
   if (!layout.packed_text) return;
   // Around every key-value head: the query heads that share it, its key, its value.
   const int64_t heads = text.count("num_attention_heads", 32), shared = text.count("num_key_value_heads", heads);
   const int64_t head = text.count("hidden_size", 4096) / heads, layers = text.count("num_hidden_layers", 32);
   for (int64_t i = 0; i < layers; ++i)
-    take_apart(cat("model.language_model.layers.", i, ".self_attn."), "wqkv", text.flag("attention_bias", false),
-               shared, heads / shared * head, head);
+    take_apart(cat("model.language_model.layers.", i, ".self_attn."), "wqkv",
+               {text.flag("attention_bias", false), shared, heads / shared * head, head});
 }
 
 InternVlLayout internvl_layout(const ModelFolder& folder) {

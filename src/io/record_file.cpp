@@ -17,8 +17,8 @@ using nlohmann::json;
 constexpr size_t kLongestLine = size_t(1) << 26;   // bytes; a row with a picture inside would be longer
 constexpr size_t kLongestField = size_t(1) << 20;  // a quote that is never closed must not swallow the file
 constexpr size_t kMostColumns = 4096;
-constexpr size_t kLongestSniff = size_t(1) << 20;  // bytes of a first line that may be the first of many
-constexpr size_t kBetweenReports = 4096;           // records
+constexpr size_t kLongestFirstLine = size_t(1) << 20;  // bytes of a first line that may be the first of many
+constexpr size_t kBetweenReports = 4096;               // records
 
 // Characters of the source as the iterators that the parser wants.
 class Cursor {
@@ -273,7 +273,7 @@ Beginning beginning_of(const std::string& path) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
   for (; !source.at_end() && blank(source.peek()); source.next()) {
   }
-  for (; !source.at_end() && source.peek() != '\n' && out.line.size() < kLongestSniff; source.next())
+  for (; !source.at_end() && source.peek() != '\n' && out.line.size() < kLongestFirstLine; source.next())
     out.line += source.peek();
   for (; !source.at_end() && blank(source.peek()); source.next()) {
   }

@@ -14,7 +14,7 @@ namespace asr {
 namespace {
 
 constexpr const char* kNames[] = {"noun", "verb", "adj", "adv"};
-constexpr size_t kLongestWord = 100;  // no lemma is longer than 71 bytes; a bound for hostile input
+constexpr size_t kLongestLemma = 100;  // no lemma is longer than 71 bytes; a bound for hostile input
 
 struct Rule {
   const char *ending, *replacement;
@@ -162,7 +162,7 @@ std::string WordNet::File::line_of(const std::string& key) const {
 
 // A line is "dog%1:05:00:: 1 42": lemma, class (5 for adjectives of the second kind) and sense, its rank, its count.
 int64_t WordNet::uses(const std::string& lemma, WordClass word_class) const {
-  if (!counts_.bytes || lemma.empty() || lemma.size() > kLongestWord) return 0;
+  if (!counts_.bytes || lemma.empty() || lemma.size() > kLongestLemma) return 0;
   const auto digits =
       word_class == WordClass::adjective ? std::string("35") : std::string(1, "1234"[static_cast<size_t>(word_class)]);
   int64_t total = 0;
@@ -181,7 +181,7 @@ int64_t WordNet::uses(const std::string& lemma, WordClass word_class) const {
 }
 
 bool WordNet::has(const std::string& lemma, WordClass word_class) const {
-  return !lemma.empty() && lemma.size() <= kLongestWord && lemma.find_first_of(" \n") == std::string::npos &&
+  return !lemma.empty() && lemma.size() <= kLongestLemma && lemma.find_first_of(" \n") == std::string::npos &&
          !index_[static_cast<size_t>(word_class)].line_of(lemma).empty();
 }
 
@@ -198,7 +198,7 @@ std::vector<SynsetId> WordNet::senses(const std::string& lemma, WordClass word_c
 }
 
 std::vector<std::string> WordNet::base_forms(const std::string& word, WordClass word_class) const {
-  if (word.empty() || word.size() > kLongestWord || word.find_first_of(" \n") != std::string::npos) return {};
+  if (word.empty() || word.size() > kLongestLemma || word.find_first_of(" \n") != std::string::npos) return {};
   const auto known = [&](const std::vector<std::string>& forms) {
     std::vector<std::string> out;
     for (auto& form : forms)
