@@ -24,7 +24,7 @@
 #include "skills/taxonomy.h"
 #include "tensor/cuda_facts.h"
 #include "train/data.h"
-#include "train/runner.h"
+#include "train/run_model.h"
 
 namespace asr {
 namespace {

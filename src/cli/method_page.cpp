@@ -45,7 +45,7 @@ std::string bound_text(int64_t bound) {
   return "by the run's sizes";
 }
 
-std::string shape_text(const StateShape& shape) {
+std::string kept_shape_text(const StateShape& shape) {
   std::vector<std::string> sizes;
   for (const int64_t bound : shape.most) sizes.push_back(bound_text(bound));
   return join(sizes, ", ");
@@ -89,8 +89,8 @@ Rows option_rows(const std::vector<OptionInfo>& options) {
 Rows kept_rows(const std::vector<StateShape>& shapes) {
   Rows out = {{"kept", "kind", "at most", "how long"}};
   for (const auto& shape : shapes)
-    out.push_back(
-        {shape.name, name_of(shape.kind), shape_text(shape), shape.lasts == Lasts::run ? "run" : "within a stage"});
+    out.push_back({shape.name, name_of(shape.kind), kept_shape_text(shape),
+                   shape.lasts == Lasts::run ? "run" : "within a stage"});
   return out;
 }
 
@@ -160,7 +160,7 @@ nlohmann::json method_json(const std::string& name) {
     options.push_back(
         {{"option", option.key}, {"default", option.initial}, {"range", option.range}, {"what", option.help}});
   for (const auto& shape : method->kept(named_sizes()))
-    kept.push_back({{"name", shape.name}, {"kind", name_of(shape.kind)}, {"at_most", shape_text(shape)}});
+    kept.push_back({{"name", shape.name}, {"kind", name_of(shape.kind)}, {"at_most", kept_shape_text(shape)}});
   return {{"name", name},
           {"summary", summary_of(name)},
           {"keeps", keeps_text(method->keeps())},

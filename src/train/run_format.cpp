@@ -10,8 +10,8 @@
 #include "nn/linear.h"
 #include "skills/taxonomy.h"
 #include "train/run_checks.h"
+#include "train/run_model.h"
 #include "train/run_parts.h"
-#include "train/runner.h"
 #include "train/task_order.h"
 
 namespace asr {

@@ -1,6 +1,5 @@
 #include "train/runner.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -10,8 +9,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "backbones/base_precision.h"
-#include "base/assets.h"
 #include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
@@ -20,14 +17,11 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/walk.h"
-#include "metrics/metric.h"
-#include "skills/taxonomy.h"
-#include "tensor/cuda_facts.h"
-#include "tensor/runtime.h"
 #include "train/announce.h"
 #include "train/memory_check.h"
 #include "train/run_folder.h"
 #include "train/run_identity.h"
+#include "train/run_model.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -89,15 +83,6 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
         out.push_back({method, label, seed, order, run.output_dir + "/" + name});
       }
   return out;
-}
-
-at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
-  if (name == "cpu") return at::kCPU;
-  check_cuda("device=cuda");
-  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
-  c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);  // what is made without naming a device lands there too
-  set_deterministic(same_bits == Switch::yes);
-  return device;
 }
 
 // A run's folder belongs to one process at a time: a job that is started again while the first still trains would ruin
@@ -202,11 +187,6 @@ class DrawnData {
 
 }  // namespace
 
-std::string find_model(const std::string& name) {
-  if (name.find('/') != std::string::npos || path_exists(name)) return name;
-  return find_asset(name + ".safetensors");
-}
-
 std::vector<std::string> run_all(const RunRequest& request) {
   const auto& config = request.config;
   const Team alone;
@@ -218,26 +198,12 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
   const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
   check_device_memory(config, *stream, path, team.size());
-  auto model = load_backbone(path);
-  model->to(device);
-  keep_weights_in(*model, config.run.base_precision);
-  model->configure(config.run.backbone_options());
-  if (!config.run.taxonomy.empty()) use_taxonomy(read_taxonomy(config.run.taxonomy));
-  use_lexicon(config.run.lexicon);
-  const auto skill = config.options.asr.skill;
-  const auto analyser = make_analyser(reads_parser(skill) ? config.run.parser_path() : "", skill);
+  const auto model = load_run_model(config, path, device);
+  const auto analyser = load_run_analyser(config);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),
         " has ", model->layers(), " layers to tap");
   check_task_names(config.run, *stream);
-  for (size_t task = 0; task < stream->tasks().size(); ++task)
-    check(stream->size(task, config.run.scored_split()) > 0, "eval_split: ", stream->name(),
-          " has no samples of task '", printable(stream->tasks()[task].name), "' in that split");
-  const auto metrics = metric_names();
-  for (const auto& task : stream->tasks())  // before hours of training
-    check(std::find(metrics.begin(), metrics.end(), task.metric) != metrics.end(), stream->name(), ": task '",
-          printable(task.name), "' is scored by '", printable(task.metric), "', which is unknown",
-          did_you_mean(task.metric, metrics));
-  for (const auto& task : stream->tasks()) check_metric(task.metric);
+  check_scored(config.run, *stream);  // before hours of training
   if (const auto warning = batch_warning(config.run, *stream); team.leads() && !warning.empty()) log_warn(warning);
   auto keys = keys_of(config.run);
   std::vector<FoundRun> found(keys.size());

@@ -26,7 +26,4 @@ struct RunRequest {
 // Runs are done one after the other; those that are complete are skipped with --resume. Returns their folders.
 std::vector<std::string> run_all(const RunRequest& request);
 
-// A model file by path, or by the name of one that ships ("tiny-S").
-std::string find_model(const std::string& name);
-
 }  // namespace asr
