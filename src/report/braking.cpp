@@ -103,7 +103,7 @@ std::string BrakeRow::words(const std::string& baseline) const {
   const auto curve = baseline + "'s rate curve";
   switch (verdict.place) {
     case CurvePlace::on:
-      return "a brake: on " + curve;
+      return "a brake: not told apart from " + curve;
     case CurvePlace::above:
       return fmt::format("{:.1f} AP above {}", verdict.over, curve);
     case CurvePlace::below:

@@ -114,9 +114,10 @@ Difference make_difference(const Group& group, const Group& baseline, const Comp
     const Spread spread = spread_of(values);
     out.mean.push_back(spread.mean);
     if (by_student) {
-      out.intervals[m] = paired_t(values).interval;
+      const auto test = paired_t(values);
+      out.intervals[m] = test.interval;
       out.over = IntervalOver::student;
-      if (metrics[m] == "AP") out.words = in_words(spread.mean, out.intervals[m].excludes_zero());
+      if (metrics[m] == "AP") out.words = in_words(test, test.interval.excludes_zero());
     } else if (pairs.size() >= 3 && spread.n == out.pairs) {
       out.intervals[m] = spread.interval;
       out.over = IntervalOver::pairs;

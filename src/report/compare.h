@@ -37,7 +37,7 @@ struct Difference {
   IntervalOver over = IntervalOver::nothing;
   std::vector<double> mean;         // one a metric
   std::vector<Interval> intervals;  // over samples: AP alone
-  std::string words;                // of AP: better, worse, no difference seen; with a protocol alone
+  std::string words;                // of AP: better, worse, no difference seen, not tested; with a protocol alone
 };
 
 // One stream, held-out group, backbone, head and split; or means over such tables, whose runs have no files of their

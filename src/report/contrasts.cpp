@@ -40,10 +40,26 @@ std::string one_of(const Group& group, Value value) {
 
 }  // namespace
 
-std::string in_words(double mean, bool differs) {
-  if (std::isnan(mean)) return "not measured";
-  return !differs ? "no difference seen" : mean > 0 ? "better" : "worse";
+std::string in_words(const MeanTest& test, bool differs) {
+  if (std::isnan(test.mean)) return "not measured";
+  if (std::isnan(test.p) && test.mean != 0) return "not tested";
+  return !differs ? "no difference seen" : test.mean > 0 ? "better" : "worse";
 }
+
+namespace {
+
+// A mean over settings must not hide one of them that says the opposite.
+std::string with_exceptions(const ContrastResult& result) {
+  const auto overall = in_words(result.overall, result.significant());
+  auto out = overall;
+  if (!result.significant()) return out;
+  for (const auto& [setting, test] : result.settings)
+    if (test.interval.excludes_zero() && in_words(test, true) != overall)
+      out += "; " + in_words(test, true) + " on " + setting;
+  return out;
+}
+
+}  // namespace
 
 std::vector<ContrastResult> contrast_results(const std::vector<ComparisonTable>& tables, const Protocol& protocol) {
   std::vector<ContrastResult> out;
@@ -66,7 +82,7 @@ std::vector<ContrastResult> contrast_results(const std::vector<ComparisonTable>&
   const auto adjusted = holm(p);
   for (size_t i = 0; i < out.size(); ++i) {
     out[i].adjusted = adjusted[i];
-    out[i].words = in_words(out[i].overall.mean, out[i].significant());
+    out[i].words = with_exceptions(out[i]);
   }
   return out;
 }

@@ -23,15 +23,15 @@ struct ContrastResult {
   std::vector<SettingContrast> settings;
   OverallTest overall;
   double adjusted = kUnknown;  // the overall p by Holm
-  std::string words;           // better, worse, no difference seen, not measured
+  std::string words;           // better, worse, no difference seen, not tested, not measured; settings that disagree
   bool significant() const { return adjusted < 0.05; }
 };
 
 // Of the tables that are reported; those of the search take no part.
 std::vector<ContrastResult> contrast_results(const std::vector<ComparisonTable>& tables, const Protocol& protocol);
 
-// "better", "worse" or "no difference seen" by an interval of a difference in AP.
-std::string in_words(double mean, bool differs);
+// "better", "worse" or "no difference seen" by an interval of a difference in AP; "not tested" where there is none.
+std::string in_words(const MeanTest& test, bool differs);
 
 // What a label was run with: one value over its runs, or "several".
 struct RowSettings {

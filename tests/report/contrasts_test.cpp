@@ -103,6 +103,26 @@ TEST_F(Contrasts, OverallHolmAndWords) {
     for (const auto& cell : row) EXPECT_EQ(cell.value.find('*'), std::string::npos) << cell.value;
 }
 
+TEST_F(Contrasts, ASettingThatSaysTheOppositeIsNamed) {
+  for (auto& run : set.runs)
+    if (run.stream == "rule" && run.label == "x") run.scores["AP"] -= 1.5;
+  const auto comparison = compare_runs(set, options);
+  const auto& x = comparison.contrasts[0];
+  EXPECT_LT(x.settings[2].test.interval.high, 0);
+  EXPECT_EQ(x.words, "better; worse on rule, tiny-S, split test");
+}
+
+TEST_F(Contrasts, OnePairIsNotTested) {
+  set.runs.push_back(made_up("hue", "z", 1, 90));
+  set.runs.push_back(made_up("hue", "w", 1, 20));  // vanilla's own score
+  const auto comparison = compare_runs(set, options);
+  std::map<std::string, std::string> words;
+  for (const auto& difference : comparison.tables[1].differences) words[difference.label] = difference.words;
+  EXPECT_EQ(words["z"], "not tested");
+  EXPECT_EQ(words["w"], "no difference seen");
+  EXPECT_EQ(words["x"], "better");
+}
+
 TEST_F(Contrasts, WithoutAProtocolNothingIsTested) {
   options.protocol = nullptr;
   const auto comparison = compare_runs(set, options);
@@ -167,7 +187,7 @@ TEST(Braking, ThePlaceAgainstTheCurve) {
   EXPECT_TRUE(std::isnan(curve_at(curve, 51)));
   std::map<std::string, std::string> words;
   for (const auto& row : brake_rows(table, "vanilla")) words[row.point.label] = row.words("vanilla");
-  EXPECT_EQ(words["brake"], "a brake: on vanilla's rate curve");
+  EXPECT_EQ(words["brake"], "a brake: not told apart from vanilla's rate curve");
   EXPECT_EQ(words["keeps"], "9.0 AP above vanilla's rate curve");
   EXPECT_EQ(words["harms"], "11.0 AP below vanilla's rate curve");
   EXPECT_EQ(words["far"], "its MFT lies outside of vanilla's rate curve");
@@ -175,7 +195,7 @@ TEST(Braking, ThePlaceAgainstTheCurve) {
   EXPECT_CONTAINS(braking_csv(table, "vanilla"), "hue,tiny-S,keeps,\"learning_rate=0.005,ewc.lambda=1\",3,45,30,");
   const auto figure = figure_braking(table).html;
   EXPECT_CONTAINS(figure, "AP against MFT, hue, tiny-S");
-  EXPECT_CONTAINS(figure, "a brake: on vanilla&#39;s rate curve");
+  EXPECT_CONTAINS(figure, "a brake: not told apart from vanilla&#39;s rate curve");
 }
 
 // A second family, of two epochs, lies higher: the best that vanilla reaches counts.
@@ -198,7 +218,8 @@ TEST_F(Contrasts, TheSearchNamesBrakesInTheReportedRow) {
   const auto comparison = compare_runs(set, options);
   EXPECT_EQ(comparison.tables.size(), 3u);  // the search is no table of the report
   ASSERT_EQ(comparison.searches.size(), 1u);
-  EXPECT_CONTAINS(markdown_tables(comparison), "| 1 points, 3 runs | a brake: on vanilla's rate curve |");
+  EXPECT_CONTAINS(markdown_tables(comparison),
+                  "| 1 points, 3 runs | a brake: not told apart from vanilla's rate curve |");
   set.runs.erase(set.runs.begin(), set.runs.begin() + 36);
   RunSet only;
   for (const auto& run : set.runs)
