@@ -42,8 +42,15 @@ struct Scaling {
   }
 };
 
+bool is_adapter(const std::string& folder) {
+  return path_exists(folder + "/adapter_config.json") || path_exists(folder + "/" + kSlotsFile);
+}
+
 Scaling read_config(const std::string& folder) {
   Scaling out{{}, folder + "/adapter_config.json"};
+  check_no_run_folder(folder);
+  check(path_exists(out.path) || !path_exists(folder + "/" + kSlotsFile), folder,
+        ": holds adapters that are chosen or weighed sample by sample, which 'asr generate' alone can use");
   check_if_listed(out.path);
   out.config = read_json_object(out.path);
   const auto& c = out.config;
@@ -103,6 +110,11 @@ void take_apart(const PretrainedBackbone& model, const std::string& path, Pairs&
 }
 
 }  // namespace
+
+void check_no_run_folder(const std::string& folder) {
+  check(is_adapter(folder) || !is_adapter(folder + "/adapter"), folder, ": is the folder of a run; its adapter is ",
+        folder, "/adapter");
+}
 
 NamedParameters load_adapter(Backbone& model, const std::string& folder) {
   const auto scaling = read_config(folder);

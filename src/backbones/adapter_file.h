@@ -13,6 +13,11 @@ namespace asr {
 // "base_model.model.". Strict: every tensor must find its place, and no pair may be incomplete.
 NamedParameters load_adapter(Backbone& model, const std::string& folder);
 
+// In a folder of slots with gates, which PEFT cannot read (train/run_adapter.h).
+inline constexpr const char* kSlotsFile = "asr_adapter.json";
+// Fails where `folder` is a whole run's; the line names its adapter.
+void check_no_run_folder(const std::string& folder);
+
 struct AdapterConfig {
   int64_t rank = 16;
   double alpha = 32, dropout = 0;

@@ -74,7 +74,7 @@ struct Output {
   torch::Tensor state;  // [B, width]
   // Early: means of what enters the language model, [B, width], and of the vision tower's last states of each sample's
   // last picture (of several tiles, the last, which is the thumbnail): class token (the first patch where there is
-  // none), largest entries and mean over patches. [B, tower width]
+  // none), largest entries and mean over patches. [B, tower width]; zeros where a sample has no picture.
   torch::Tensor image_input, text_input, tower_first, tower_max, tower_mean;
   // Of early_layer: mean over visual and over question positions behind the input norm of the layer after it, float32.
   // Where pictures are the context of cross-attention, their mean is that of the context.

@@ -54,6 +54,8 @@ class InstructBlip final : public PretrainedBackbone {
     return out;
   }
 
+  int64_t tower_width() const override { return vision_.shape.width; }
+
   torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
     const auto pass = picture_pass(batch, whole, qformer_.queries);
     check(batch.instruction.defined(), "InstructBLIP needs the question as its Q-Former reads it (qformer_input_ids)");

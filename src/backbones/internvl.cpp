@@ -62,6 +62,8 @@ class InternVl final : public PretrainedBackbone {
   bool vision_adapted() const override { return vision_.adapted(); }
 
  protected:
+  int64_t tower_width() const override { return vision_.shape.width; }
+
   torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
     const auto pass = picture_pass(batch, whole, tile_tokens());
     torch::Tensor seen, states;

@@ -55,6 +55,8 @@ class Llava final : public PretrainedBackbone {
     return out;
   }
 
+  int64_t tower_width() const override { return vision_.shape.width; }
+
   torch::Tensor visual_tokens(const Batch& batch, const Pass& whole, VisualLook* look) const override {
     const auto pass = picture_pass(batch, whole, vision_.tokens());
     torch::Tensor seen, states;

@@ -94,6 +94,7 @@ class PretrainedBackbone : public Backbone {
     bool states = false;  // `tower` is wanted
     TowerStates tower;
   };
+  virtual int64_t tower_width() const { return 0; }  // of its last states; 0: there is no tower
   // [visual tokens of the batch, width], in the order of its image tokens. `look` may be null.
   virtual torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualLook* look) const;
   // Of each picture (or tile), in their order: rows of Batch::pixels and visual tokens. By default pictures are alike.

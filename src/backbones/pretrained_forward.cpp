@@ -119,7 +119,11 @@ void PretrainedBackbone::early_output(const Batch& batch, const torch::Tensor& i
                                       const VisualLook& look, Output& out) const {
   const auto x = in.x.to(at::kFloat);
   out.text_input = mean_tokens(x, batch.question);
-  if (!batch.pixels.defined()) return;
+  if (!batch.pixels.defined()) {  // a batch of texts alone
+    out.image_input = at::zeros_like(out.text_input);
+    out.tower_first = out.tower_max = out.tower_mean = at::zeros({batch.size(), tower_width()}, x.options());
+    return;
+  }
   out.image_input = mean_tokens(x, images);
   out.tower_first = look.tower.first;
   out.tower_max = look.tower.max;

@@ -40,6 +40,8 @@ class Qwen25Vl final : public PretrainedBackbone {
   bool vision_adapted() const override { return vision_.adapted(); }
 
  protected:
+  int64_t tower_width() const override { return vision_.config.width; }
+
   torch::Tensor visual_tokens(const Batch& batch, const Pass& pass, VisualLook* look) const override {
     check(batch.image_grid.defined(), "pictures for Qwen2.5-VL need image_grid_thw");
     torch::Tensor states;
@@ -122,10 +124,11 @@ class Qwen25Vl final : public PretrainedBackbone {
           check(t + frames * rows * across <= T, "a picture's image tokens are cut off");
           for (int64_t f = 0; f < frames; ++f)
             for (int64_t y = 0; y < rows; ++y)
-              for (int64_t x = 0; x < across; ++x, ++t) {
+              for (int64_t x = 0; x < across; ++x) {
                 place[0][b][t] = next + f;
                 place[1][b][t] = next + y;
                 place[2][b][t] = next + x;
+                ++t;
               }
           next += std::max({frames, rows, across});
         }

@@ -89,7 +89,7 @@ ASR_SHA_INSTRUCTIONS void sha256_blocks_x86(uint32_t* words, const uint8_t* data
   const __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128(low), 0xb1);
   const __m128i hgfe = _mm_shuffle_epi32(_mm_loadu_si128(high), 0x1b);
   ShaState state{_mm_alignr_epi8(badc, hgfe, 8), _mm_blend_epi16(hgfe, badc, 0xf0)};
-  for (size_t i = 0; i < blocks; ++i, data += 64) {
+  for (size_t i = 0; i < blocks; ++i) {
     const ShaState before = state;
     __m128i w0 = four_words(data), w1 = four_words(data + 16), w2 = four_words(data + 32), w3 = four_words(data + 48);
     four_rounds(state, w0, kRound);
@@ -108,6 +108,7 @@ ASR_SHA_INSTRUCTIONS void sha256_blocks_x86(uint32_t* words, const uint8_t* data
     }
     state.abef = _mm_add_epi32(state.abef, before.abef);
     state.cdgh = _mm_add_epi32(state.cdgh, before.cdgh);
+    data += 64;
   }
   const __m128i feba = _mm_shuffle_epi32(state.abef, 0x1b), dchg = _mm_shuffle_epi32(state.cdgh, 0xb1);
   _mm_storeu_si128(low, _mm_blend_epi16(feba, dchg, 0xf0));

@@ -180,7 +180,7 @@ Sides take_turns(const std::string& model, int calls) {
 void run(int calls, const Common& common) {
   json results = json::array();
   std::vector<std::vector<std::string>> rows = {
-      {"model", "vanilla min", "median ms", "asr min", "median ms", "overhead", "by minima", "by processor time"}};
+      {"model", "plain min", "median ms", "asr min", "median ms", "overhead", "by minima", "by processor time"}};
   for (const char* model : {"decoder", "cross"}) {
     const auto sides = take_turns(model, calls);
     const double min_a = least(sides.plain), min_b = least(sides.asr), mid_a = median_of(sides.plain),

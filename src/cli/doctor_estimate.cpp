@@ -103,7 +103,7 @@ json to_json(const Estimate& estimate, const Machine& machine, const Workload& w
                      {"training_seconds", t.training},
                      {"evaluation_seconds", t.evaluation},
                      {"memory_pass_seconds", t.memory_pass},
-                     {"fisher_seconds", t.method_pass},
+                     {"method_seconds", t.method_pass},
                      {"zero_shot_seconds", t.zero_shot},
                      {"reference_seconds", t.reference},
                      {"seconds", t.total()}});

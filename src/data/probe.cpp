@@ -86,13 +86,13 @@ class LooseWeights {
   Tensors frozen_;
 };
 
-// Stretches of sites whose weights fit into `memory` together.
-std::vector<Part> groups_of(const std::vector<AdapterSite>& sites, int64_t memory) {
+// Stretches of sites whose weights fit into `room` bytes together.
+std::vector<Part> groups_of(const std::vector<AdapterSite>& sites, int64_t room) {
   std::vector<Part> out;
   int64_t held = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(sites.size()); ++i) {
     const int64_t bytes = sites[static_cast<size_t>(i)].linear->weight.numel() * 4;
-    if (out.empty() || held + bytes > memory) {
+    if (out.empty() || held + bytes > room) {
       out.push_back({i, i});
       held = 0;
     }
@@ -108,11 +108,11 @@ ProbeLoss answer_loss(const Backbone& model) {
   return [&model](const SampleBatch& batch, const Pass& pass) { return model.forward(batch.input, pass, Want{}).loss; };
 }
 
-Tensors weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sites, int64_t memory) {
+Tensors weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sites, int64_t room) {
   check_probe(probe);
   constexpr int64_t kBatches = 8;  // that one process adds up before the others hear of it
   const auto loss = loss_of(probe);
-  const auto groups = groups_of(sites, memory);
+  const auto groups = groups_of(sites, room);
   Tensors out;
   for (size_t g = 0; g < groups.size(); ++g) {
     const LooseWeights weights(sites, groups[g], probe.pass);

@@ -31,9 +31,9 @@ struct Probe {
 };
 
 // The mean over the rows of the gradient of the weight that a site uses in this pass, [out, in] each, float32 on the
-// CPU. As many sites at a time as `memory` bytes have room for, at least one; each group of sites is a pass of its own.
+// CPU. As many sites at a time as fit into `room` bytes, at least one; each group of sites is a pass of its own.
 // A batch's loss counts by its samples.
-std::vector<torch::Tensor> weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sites, int64_t memory);
+std::vector<torch::Tensor> weight_gradients(const Probe& probe, const std::vector<AdapterSite>& sites, int64_t room);
 
 // What is kept of the gradients of a batch's samples, [samples, numbers]: a row for each, on the CPU. Empty: all.
 using KeepGradients = std::function<torch::Tensor(const torch::Tensor&)>;

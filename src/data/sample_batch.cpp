@@ -36,6 +36,12 @@ std::vector<std::pair<std::string, double>> answer_scores(const SampleInfo& info
   return out;
 }
 
+torch::Tensor SampleBatch::of_stage(int stage) const {
+  std::vector<float> own;
+  for (const auto& sample : info) own.push_back(sample.stage == 0 || sample.stage == stage ? 1.0F : 0.0F);
+  return torch::tensor(own);
+}
+
 std::vector<int64_t> same_pictures(const SampleBatch& batch) {
   std::vector<int64_t> out;
   if (!batch.pictures.key) return out;

@@ -53,6 +53,7 @@ struct SampleBatch {
   BatchPictures pictures = {};
 
   int64_t size() const { return input.size(); }
+  torch::Tensor of_stage(int stage) const;  // [B] of 0 and 1, on the host: 0 where a sample is replayed from another
 };
 
 // Batch::same_picture by the pictures' keys; empty where these are not known.

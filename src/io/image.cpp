@@ -40,8 +40,10 @@ Image8 upright(DecodedImage decoded) {
   if (decoded.orientation >= 5) std::swap(out.height, out.width);
   uint8_t* target = out.rgb.data();
   for (int64_t y = 0; y < out.height; ++y)
-    for (int64_t x = 0; x < out.width; ++x, target += 3)
+    for (int64_t x = 0; x < out.width; ++x) {
       std::memcpy(target, &stored.rgb[stored_index(decoded.orientation, y, x, stored.height, stored.width)], 3);
+      target += 3;
+    }
   return out;
 }
 

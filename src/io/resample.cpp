@@ -114,13 +114,16 @@ Image8 resize_rows(const Image8& image, const Taps& taps, int64_t top, int64_t h
   Image8 out{height, width, std::vector<uint8_t>(static_cast<size_t>(height * width) * 3)};
   uint8_t* target = out.rgb.data();
   for (int64_t y = top; y < top + height; ++y)
-    for (int64_t x = 0; x < width; ++x, target += 3) {
+    for (int64_t x = 0; x < width; ++x) {
       const uint8_t* source = &image.rgb[static_cast<size_t>(y * image.width + taps.first[x]) * 3];
       const int32_t* weights = taps.of(x);
       int32_t sum[3] = {half(taps.precision), half(taps.precision), half(taps.precision)};
-      for (int64_t i = 0; i < taps.count[x]; ++i, source += 3)
+      for (int64_t i = 0; i < taps.count[x]; ++i) {
         for (int c = 0; c < 3; ++c) sum[c] += source[c] * weights[i];
+        source += 3;
+      }
       for (int c = 0; c < 3; ++c) target[c] = rounded(sum[c], taps.precision);
+      target += 3;
     }
   return out;
 }

@@ -1,6 +1,6 @@
 // BCP-MFA (ICCV 2025): answers are chosen from a list by a balanced classifier, whose prototypes keep equal angles and
 // turn together (terms/balanced_objective.h); the features of a batch, normalised, are drawn to the set of prototypes
-// by optimal transport; and the replay memory of VQACL. The objective is the method's own, whatever `head` says.
+// by optimal transport; and the replay buffer of VQACL. The objective is the method's own, whatever `head` says.
 #include <algorithm>
 
 #include "base/log.h"

@@ -137,9 +137,7 @@ class BranchLora final : public Method {
     const auto [image, text] = encoder_.of(step.model, step.batch);
     const auto far =
         2 - cosines(image, image_keys_.back().unsqueeze(0)) - cosines(text, text_keys_.back().unsqueeze(0));
-    std::vector<float> own;  // samples that are replayed are of other tasks
-    for (const auto& info : step.batch.info) own.push_back(info.stage == 0 || info.stage == stage_ ? 1.0F : 0.0F);
-    const auto counted = far.squeeze(1) * torch::tensor(own).to(far.device());
+    const auto counted = far.squeeze(1) * step.batch.of_stage(stage_).to(far.device());
     step.add("align_loss", scaled(counted.mean(), step.share.samples), align_);
     step.log["free_branch_count"] = torch::full({}, free_ * step.share.process());
   }

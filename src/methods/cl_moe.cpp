@@ -73,11 +73,7 @@ class ClMoe final : public Method {
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
 
-  std::vector<Assignment> native() const override {
-    auto out = llava_recipe(32, 64);
-    out.push_back({"per_device_train_batch_size", "32", ""});
-    return out;
-  }
+  std::vector<Assignment> native() const override { return llava_recipe(32, 64, 16, 2); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int) const override {

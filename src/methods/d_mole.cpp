@@ -66,9 +66,17 @@ class DMole final : public Method {
   }
 
   std::vector<Assignment> native() const override {
-    return {{"lora_rank", "8", ""},        {"lora_alpha", "16", ""},     {"lora_dropout", "0.05", ""},
-            {"learning_rate", "1e-4", ""}, {"weight_decay", "0.01", ""}, {"warmup_ratio", "0.03", ""},
-            {"num_train_epochs", "1", ""}, {"projector", "frozen", ""}};
+    return {{"lora_rank", "8", ""},
+            {"lora_alpha", "16", ""},
+            {"lora_dropout", "0.05", ""},
+            {"learning_rate", "1e-4", ""},
+            {"weight_decay", "0.01", ""},
+            {"warmup_ratio", "0.03", ""},
+            {"num_train_epochs", "1", ""},
+            {"projector", "frozen", ""},
+            {"lr_scheduler_type", "cosine", ""},
+            {"per_device_train_batch_size", "10", ""},
+            {"gradient_accumulation_steps", "8", ""}};
   }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
@@ -145,7 +153,9 @@ class DMole final : public Method {
     }
     if (thresholds_.size() >= static_cast<size_t>(stage.stage)) return;
     at::NoGradGuard no_grad;
-    thresholds_.push_back(upper_quantile(codes_.back().errors(features_).to(at::kDouble).cpu(), quantile_));
+    const auto errors = codes_.back().errors(features_).to(at::kDouble).cpu();
+    // With few samples no quantile is known; the largest error keeps a task from recognising everything.
+    thresholds_.push_back(std::min(upper_quantile(errors, quantile_), errors.max().item<double>()));
     features_ = waiting_ = torch::Tensor();
   }
 
@@ -215,6 +225,7 @@ class DMole final : public Method {
     out.checkpoint_bytes = out.device_bytes;
     out.forward_samples = run.samples();  // features, once a stage
     out.backward_samples = probe_ * run.samples();
+    if (run.augments && stages > 0) out.forward_passes = (stages - 1) / stages;  // changed pictures are looked at anew
     return out;
   }
 

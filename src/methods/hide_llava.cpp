@@ -31,7 +31,7 @@ class HideLlava final : public Method {
     visitor("sites", sites_, kAdaptedSitesHelp);
     encoder_.visit(visitor);
   }
-  std::vector<Assignment> native() const override { return llava_recipe(8, 16); }
+  std::vector<Assignment> native() const override { return llava_recipe(8, 16, 24, 4); }
   void prepare(Backbone& model, const Options&) override { encoder_.prepare(model); }
   std::vector<std::string> encoder_folders() const override { return encoder_.folders(); }
 

@@ -29,7 +29,7 @@ class KeepLora final : public Method {
     visitor("scale", scale_, 1e-3, 1e3, "of the adapters' product, instead of lora_alpha / lora_rank");
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
-  std::vector<Assignment> native() const override { return llava_recipe(32, 8); }
+  std::vector<Assignment> native() const override { return llava_recipe(32, 8, 16, 4); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {

@@ -165,7 +165,8 @@ class Pclr final : public Method {
     const auto queries = query_.of(step.model, step.batch);
     const auto keys = fresh_keys_.narrow(0, 0, fresh_count_);
     const auto cosines = QueryScores{query_.text_width, 1}(queries, keys);
-    step.add("alignment_loss", scaled((2 - cosines).mean(), step.share.samples), alignment_);
+    const auto far = (2 - cosines).mean(1) * step.batch.of_stage(stage_).to(cosines.device());
+    step.add("alignment_loss", scaled(far.mean(), step.share.samples), alignment_);
   }
 
   void after_step(GradientContext& step) override {
@@ -201,7 +202,6 @@ class Pclr final : public Method {
     before_.resize(static_cast<size_t>(copies));
     for (size_t i = 0; i < before_.size(); ++i) visitor.tensor(cat("before.", i), StateKind::adapter, before_[i]);
     if (last_divergence_.defined()) last_divergence_ = last_divergence_.cpu();
-    if (queries_.defined()) query_.picture_width = queries_.size(1) - query_.text_width;
   }
 
   std::vector<StateShape> kept(const StateSizes& sizes) const override {

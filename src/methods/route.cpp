@@ -377,13 +377,18 @@ class Route final : public Method {
   // Moments say nothing of keys that another base makes, or another choice of keys.
   void check_description(const std::string& stored) const {
     if (stored == description_ || description_.empty() || stored.empty()) return;
-    const auto then = nlohmann::json::parse(stored, nullptr, false), now = nlohmann::json::parse(description_);
-    for (const auto& [name, value] : now.items()) {
+    auto then = nlohmann::json::parse(stored, nullptr, false);
+    if (!then.is_object()) then = nlohmann::json::object();
+    const auto now = nlohmann::json::parse(description_);
+    auto names = then;
+    names.update(now);
+    for (const auto& [name, value] : names.items()) {
       if (name == "base") continue;  // a copy of a base under another name is the same base
-      check(then.is_object() && then.contains(name) && then[name] == value,
-            "the moments that route keeps are of other keys: ", name, " was ",
-            then.is_object() && then.contains(name) ? then[name].dump() : "not given", " and is ", value.dump(),
-            "; use the base, precision and route options of the run that made them");
+      const auto text = [&name = name](const nlohmann::json& of) {
+        return of.contains(name) ? of[name].dump() : std::string("not given");
+      };
+      check(text(then) == text(now), "the moments that route keeps are of other keys: ", name, " was ", text(then),
+            " and is ", text(now), "; use the base, precision and route options of the run that made them");
     }
   }
 

@@ -35,7 +35,7 @@ class Sefe final : public Method {
     visitor("styles", styles_, 0, 1, "part of a stage's samples that is asked in another answer style; 0: none");
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
-  std::vector<Assignment> native() const override { return llava_recipe(128, 256); }
+  std::vector<Assignment> native() const override { return llava_recipe(128, 256, 16, 8); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {

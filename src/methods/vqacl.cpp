@@ -1,5 +1,5 @@
 // VQACL (Zhang et al. 2023): two vectors beside a sample's own, the prototypes of the question type and of the object
-// class that are nearest to it, stand in the sequence after the visual tokens; and a replay memory by stage and object
+// class that are nearest to it, stand in the sequence after the visual tokens; and a replay buffer by stage and object
 // group, with a step of its own after every step. Prototypes are running means of mean question embeddings and of mean
 // visual tokens as they enter the language model, adapters off; every training batch moves those of its classes before
 // it retrieves. Answering retrieves alike and needs no label.
@@ -138,7 +138,7 @@ class Vqacl final : public Method {
     want.early = true;
     const auto out = model.forward(batch.input, Pass{0, nullptr}, want);
     const auto question = out.text_input.to(at::kFloat);
-    return {question, out.image_input.defined() ? out.image_input.to(at::kFloat) : at::zeros_like(question)};
+    return {question, out.image_input.to(at::kFloat)};
   }
 
   torch::Tensor object_keep() const { return at::full({objects_.size()}, beta_); }

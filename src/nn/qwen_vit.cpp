@@ -128,7 +128,7 @@ WindowOrder window_order(const std::vector<PatchGrid>& grids, int64_t merge, int
   int64_t first = 0;  // block of the frame
   for (const auto& [frames, patch_rows, patch_columns] : grids) {
     const int64_t rows = patch_rows / merge, columns = patch_columns / merge;
-    for (int64_t frame = 0; frame < frames; ++frame, first += rows * columns)
+    for (int64_t frame = 0; frame < frames; ++frame) {
       for (int64_t top = 0; top < rows; top += window)
         for (int64_t left = 0; left < columns; left += window) {
           const int64_t bottom = std::min(rows, top + window), right = std::min(columns, left + window);
@@ -136,6 +136,8 @@ WindowOrder window_order(const std::vector<PatchGrid>& grids, int64_t merge, int
             for (int64_t column = left; column < right; ++column) out.order.push_back(first + row * columns + column);
           out.lengths.push_back((bottom - top) * (right - left));
         }
+      first += rows * columns;
+    }
   }
   return out;
 }

@@ -98,12 +98,13 @@ variable_list LinearsBackward::apply(variable_list&& grads) {
   for (size_t m = 0; m < maps.size(); ++m) {
     out.push_back(found.weight[m]);
     out.push_back(found.bias[m]);
-    for (size_t i = 0; i < maps[m].experts.size(); ++i, ++e) {
+    for (size_t i = 0; i < maps[m].experts.size(); ++i) {
       const auto& grad = found.experts[e];
       out.push_back(grad.a);
       out.push_back(grad.b);
       out.push_back(grad.input.defined() ? grad.input.view(wider[e]) : grad.input);
       out.push_back(grad.gate);
+      ++e;
     }
   }
   return out;

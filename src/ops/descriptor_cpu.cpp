@@ -111,7 +111,7 @@ HeadMoments moments_of(const MapHeads<Real>& heads, const DescriptorTables& plan
 template <class Real>
 void aggregate_heads(const HeadMoments& of, const Real* head, Real* out) {
   const int64_t J = of.J, D0 = of.D0, row = D0 + kKept;
-  for (int64_t b = 0; b < of.batch; ++b, head += J * row, out += 2 * D0) {
+  for (int64_t b = 0; b < of.batch; ++b) {
     Real *mean = out, *second = out + D0;
     std::fill(out, out + 2 * D0, Real(0));
     // Measured from the first head, so that equal heads have variance 0 exactly.
@@ -128,6 +128,8 @@ void aggregate_heads(const HeadMoments& of, const Real* head, Real* out) {
       second[i] /= static_cast<Real>(J);
       if (of.deviation) second[i] = std::sqrt(second[i]);
     }
+    head += J * row;
+    out += 2 * D0;
   }
 }
 
@@ -170,13 +172,17 @@ Memory<Real> pulls_of_samples(const HeadMoments& of, const Real* moments, const 
   Memory<Real> out(of.batch * 2 * D0);
   Real* to = out.get();
   const Real share = Real(1) / static_cast<Real>(of.J);
-  for (int64_t b = 0; b < of.batch; ++b, grad += 2 * D0, moments += 2 * D0, to += 2 * D0)
+  for (int64_t b = 0; b < of.batch; ++b) {
     for (int64_t i = 0; i < D0; ++i) {
       const Real second = moments[D0 + i];
       const Real slope = of.deviation ? (second > 0 ? 1 / second : Real(0)) : Real(2);
       to[i] = share * grad[i];
       to[D0 + i] = share * grad[D0 + i] * slope;
     }
+    grad += 2 * D0;
+    moments += 2 * D0;
+    to += 2 * D0;
+  }
   return out;
 }
 

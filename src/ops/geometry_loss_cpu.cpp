@@ -48,8 +48,10 @@ std::vector<Real> cosines(const UnitRows<Real>& a, const UnitRows<Real>& b) {
   Real* to = out.data();
   const Real *x = a.row(0), *y = b.row(0);
   for (int64_t i = 0; i < B; ++i)
-    for (int64_t j = 0; j < B; ++j, ++to)
+    for (int64_t j = 0; j < B; ++j) {
       *to = (small ? dot(x + i * E, y + j * E, E) : *to) * a.inverse[i] * b.inverse[j];
+      ++to;
+    }
   return out;
 }
 
@@ -75,9 +77,11 @@ torch::Tensor pull_rows(const UnitRows<Real>& a, const UnitRows<Real>& b, const 
   } else {
     at::mm_out(out, torch::from_blob(w.data(), {B, B}, options), b.x);
   }
-  for (int64_t i = 0; i < B; ++i, to += E, x += E) {
+  for (int64_t i = 0; i < B; ++i) {
     const Real inverse = a.inverse[i], along = dot<Real>(to, x, E) * inverse * inverse;
     for (int64_t e = 0; e < E; ++e) to[e] = (to[e] - along * x[e]) * inverse;
+    to += E;
+    x += E;
   }
   return out;
 }
@@ -100,7 +104,7 @@ template <class Real>
 double divergence(Real* s, Real* t, int64_t B, bool with_grad) {
   Real total = 0;
   std::vector<Real> p(B), c(B);
-  for (int64_t b = 0; b < B; ++b, s += B, t += B) {
+  for (int64_t b = 0; b < B; ++b) {
     log_softmax_row(s, B);
     log_softmax_row(t, B);
     Real sum = 0, row = 0;
@@ -114,6 +118,8 @@ double divergence(Real* s, Real* t, int64_t B, bool with_grad) {
     total += row;
     if (with_grad)
       for (int64_t j = 0; j < B; ++j) s[j] = (c[j] - p[j] * sum) / (2 * static_cast<Real>(B));
+    s += B;
+    t += B;
   }
   return static_cast<double>(total) / (2 * static_cast<double>(B));
 }

@@ -30,7 +30,7 @@ torch::Tensor mean_tokens_cpu(const torch::Tensor& x, const torch::Tensor& mask)
   const auto out = torch::empty({batch, width}, x.options().requires_grad(false));
   const float* in = from.data_ptr<float>();
   float* mean = out.data_ptr<float>();
-  for (int64_t b = 0; b < batch; ++b, mean += width) {
+  for (int64_t b = 0; b < batch; ++b) {
     const auto m = counted(used, b, tokens);
     std::fill(mean, mean + width, 0.0f);
     for (int64_t t = 0; t < tokens; ++t) {
@@ -39,6 +39,7 @@ torch::Tensor mean_tokens_cpu(const torch::Tensor& x, const torch::Tensor& mask)
       for (int64_t i = 0; i < width; ++i) mean[i] += token[i];
     }
     for (int64_t i = 0; i < width; ++i) mean[i] *= m.share;
+    mean += width;
   }
   if (with_grad)
     record("fused mean", {x}, {out},
@@ -46,12 +47,14 @@ torch::Tensor mean_tokens_cpu(const torch::Tensor& x, const torch::Tensor& mask)
              const auto grad = grads[0].contiguous(), spread = torch::empty({batch, tokens, width}, grad.options());
              const float* pull = grad.data_ptr<float>();
              float* to = spread.data_ptr<float>();
-             for (int64_t b = 0; b < batch; ++b, pull += width) {
+             for (int64_t b = 0; b < batch; ++b) {
                const auto m = counted(used, b, tokens);
-               for (int64_t t = 0; t < tokens; ++t, to += width) {
+               for (int64_t t = 0; t < tokens; ++t) {
                  const float share = m[t] ? m.share : 0;
                  for (int64_t i = 0; i < width; ++i) to[i] = pull[i] * share;
+                 to += width;
                }
+               pull += width;
              }
              return {spread};
            });

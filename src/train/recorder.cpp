@@ -120,7 +120,8 @@ double Recorder::seconds_left() const {
   }
   if (answered_ == 0) seconds = parts_.at.eval_seconds;  // resumed, and nothing answered since
   if (answered > 0) out += seconds / static_cast<double>(answered) * static_cast<double>(left);
-  if (evaluated > 0) out += parts_.at.finish_seconds / evaluated * (parts_.stages() - evaluated);
+  const double around = parts_.at.prepare_seconds + parts_.at.finish_seconds;
+  if (evaluated > 0) out += around / evaluated * (parts_.stages() - evaluated);
   return out;
 }
 

@@ -303,9 +303,7 @@ json skill_table(const std::map<std::string, std::vector<std::optional<double>>>
 json Recorder::metrics(bool complete) const {
   const auto& at = parts_.at;
   const auto tasks = parts_.task_names();
-  int64_t trained = 0, stored = 0;
-  for (const auto& [name, tensor] : parts_.trained()) trained += tensor.numel();
-  for (const auto& [name, tensor] : parts_.merged_in_stage()) trained += tensor.numel();
+  int64_t stored = 0;
   bool replay_free = true;
   for (const auto& method : parts_.methods) replay_free = replay_free && method->keeps() == Keeps::statistics;
   for (const auto& item : listed_items(parts_)) stored += item.bytes;
@@ -330,12 +328,13 @@ json Recorder::metrics(bool complete) const {
               {"cost",
                {{"step_ms", number_or_null(at.model_steps > 0 ? step_ms : NAN)},
                 {"steps", at.global_step},
+                {"prepare_seconds", at.prepare_seconds},
                 {"train_seconds", at.train_seconds},
                 {"finish_seconds", at.finish_seconds},
                 {"eval_seconds", at.eval_seconds},
                 {"processes", parts_.team.size()},
                 {"stored_bytes", stored},
-                {"adapter_parameters", trained},
+                {"adapter_parameters", at.most_parameters},
                 {"passes", passes}}},
               {"skills", skill_table(at.skills)},
               {"complete", complete}};

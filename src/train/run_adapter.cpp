@@ -15,7 +15,6 @@
 namespace asr {
 namespace {
 
-constexpr const char* kSlots = "asr_adapter.json";
 constexpr const char* kSlotTensors = "asr_adapter.safetensors";
 constexpr const char* kRouting = "route.safetensors";  // beside a folder a slot: what the methods choose by
 constexpr const char* kHead = "answer_head.safetensors";
@@ -77,7 +76,7 @@ PlainAdapter slot_alone(const AdapterBank& bank, const std::string& slot) {
 
 std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) {
   NamedTensors tensors;
-  std::vector<std::string> written = {kSlots};
+  std::vector<std::string> written = {kSlotsFile};
   const bool alone = slots_stand_alone(parts.bank);
   if (alone) {
     for (const auto& slot : parts.bank.slots()) {
@@ -102,7 +101,7 @@ std::vector<std::string> save_slots(RunParts& parts, const std::string& folder) 
                                 {"config", options}};
   written.push_back(alone ? kRouting : kSlotTensors);
   save_tensors(folder + "/" + written.back(), tensors, {{"asr_adapter", "1"}});
-  write_file_atomically(folder + "/" + kSlots, about.dump(1) + "\n");
+  write_file_atomically(folder + "/" + kSlotsFile, about.dump(1) + "\n");
   return written;
 }
 
@@ -123,19 +122,15 @@ std::vector<std::string> save_run_adapter(RunParts& parts) {
 }
 
 bool holds_slots(const std::string& folder) {
-  return path_exists(folder + "/" + kSlots);
+  return path_exists(folder + "/" + kSlotsFile);
 }
 
 void check_answers_in_words(const std::string& folder) {
-  const auto is_adapter = [](const std::string& path) {
-    return holds_slots(path) || path_exists(path + "/adapter_config.json");
-  };
-  check(is_adapter(folder) || !is_adapter(folder + "/adapter"), folder, ": is the folder of a run; its adapter is ",
-        folder, "/adapter");
+  check_no_run_folder(folder);
   const auto head = folder + "/" + kHead;
   check(!path_exists(head), head,
-        ": this adapter was trained to choose from a list of answers (head: answers), not to ",
-        "answer in words; its run's predictions hold its answers, and head: generate trains one for words");
+        ": this adapter was trained to choose from a list of answers, not to answer in words; its run's predictions ",
+        "hold its answers, and a method without a list of its own trains one for words with head: generate");
 }
 
 namespace {
@@ -171,7 +166,7 @@ NamedTensors stored_tensors(const std::string& folder, const std::vector<std::st
 }  // namespace
 
 SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(model), bank_(model.all_sites()) {
-  const auto path = folder + "/" + kSlots;
+  const auto path = folder + "/" + kSlotsFile;
   check_if_listed(path);
   const auto about = read_json_object(path);
   const JsonFields fields(about, path);
@@ -191,6 +186,7 @@ SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(mo
   bank_.finish_rebuild();
   const auto composition = fields.text("method");
   const auto config = resolve_run(parse_yaml_options(yaml_text(fields.at("config")), path));
+  model_.configure(config.run.backbone_options());  // prompts, grid and pooled layer are the run's
   methods_ = make_methods(composition, config.method_assignments);
   for (auto& method : methods_) method->prepare(model_, config.options);
   load_kept_items(composition, methods_, stored, model_.device(), LoadSamples::no);

@@ -36,6 +36,8 @@ nlohmann::json RunCheckpoint::state() const {
           {"phase_step", at.phase_step},
           {"optimizer_steps", loop_.optimizer() ? loop_.optimizer()->steps : 0},
           {"trained", at.trained},
+          {"most_parameters", at.most_parameters},
+          {"prepare_seconds", at.prepare_seconds},
           {"train_seconds", at.train_seconds},
           {"other_seconds", at.other_seconds},
           {"model_steps", at.model_steps},
@@ -217,6 +219,8 @@ void RunCheckpoint::restore(Checkpoint checkpoint, const NamedTensors& apart) {
     at.other_seconds = fields.number("other_seconds");
     at.model_steps = fields.integer("model_steps");
     at.samples = fields.integer("samples");
+    at.prepare_seconds = fields.number("prepare_seconds");
+    at.most_parameters = fields.integer("most_parameters");
   } else {  // of a version that counted steps alone
     at.model_steps = at.global_step;
     at.samples = at.global_step * parts_.config.run.batch * parts_.config.run.accumulation;

@@ -278,7 +278,7 @@ std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<M
   for (size_t m = 0; m < methods.size(); ++m) {
     auto brought = methods[m]->objective(run);
     if (!brought) continue;
-    check(!out, "methods ", owner, " and ", names[m], " both bring a task of their own; they cannot be combined");
+    check(!out, "methods ", owner, " and ", names[m], " both bring an objective of their own; they cannot be combined");
     out = std::move(brought);
     owner = names[m];
   }
@@ -308,15 +308,6 @@ std::vector<ParameterGroup> RunParts::groups() const {
 NamedParameters RunParts::trained() const {
   NamedParameters out;
   for (const auto& group : groups()) out.insert(out.end(), group.parameters.begin(), group.parameters.end());
-  return out;
-}
-
-NamedParameters RunParts::merged_in_stage() const {
-  NamedParameters out;
-  if (at.stage == 0) return out;
-  for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), at.stage))
-    if (bank.has(slot.name) && bank.is_merged(slot.name))
-      for (auto& tensor : bank.tensors_of(slot.name)) out.push_back(std::move(tensor));
   return out;
 }
 

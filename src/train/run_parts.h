@@ -28,7 +28,8 @@ struct Position {
   int64_t step = 0, global_step = 0;  // steps done in the stage, in all
   int64_t phase = 0, phase_step = 0;  // which phase of the stage, and the steps done before it
   bool trained = false;               // the stage's steps are done, its evaluation is not
-  double train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
+  double prepare_seconds = 0, train_seconds = 0, eval_seconds = 0, finish_seconds = 0;
+  int64_t most_parameters = 0;             // that a phase could train
   int64_t model_steps = 0, samples = 0;    // steps that ran the model, and the samples that it learnt from in all steps
   double other_seconds = 0;                // of training: steps of what a method trains beside the model
   std::vector<std::vector<double>> rows;   // scores, row 0 is zero-shot
@@ -77,7 +78,6 @@ class RunParts {
   void make_slots(int stage);                  // those that the stage needs and that are not there yet
   std::vector<ParameterGroup> groups() const;  // everything that may be trained now
   NamedParameters trained() const;             // the same, in one list
-  NamedParameters merged_in_stage() const;     // what the stage trained that is in the weights by now
   RoutedPass pass_for(const SampleBatch& batch, bool answering);
   PassFor answering();
   StageContext stage_context(const SampleSet& set, const NamedParameters& parameters,

@@ -18,7 +18,8 @@ const json& state_shape() {  // "config" and "kept" are compared with what the r
   static const json shape = json_shape(R"({
     "global_step": "number", "stage": "number", "step": "number", "phase": "number", "phase_step": "number",
     "optimizer_steps": "number", "kept_apart": "flag", "trained": "flag", "train_seconds": "number",
-    "other_seconds": "number", "model_steps": "number", "samples": "number",
+    "other_seconds": "number", "model_steps": "number", "samples": "number", "prepare_seconds": "number",
+    "most_parameters": "number",
     "eval_seconds": "number", "finish_seconds": "number", "scores": [["number"]], "novel": [["number"]],
     "outside": [["number"]],
     "skills": {"<skill>": ["number"]}, "log_bytes": "number", "log_sha256": "hash",

@@ -57,6 +57,9 @@ void Trainer::train_phase(const SampleSet& set, const Phase& phase, Progress* pr
     auto context = parts_.stage_context(set, parts_.trained(), {});
     for (auto& method : parts_.methods) method->begin_phase(context, phase);
   }
+  int64_t parameters = 0;
+  for (const auto& [name, tensor] : parts_.trained()) parameters += tensor.numel();
+  at.most_parameters = std::max(at.most_parameters, parameters);
   loop_.start(phase, checkpoint_.waiting());
   checkpoint_.forget_waiting();
   bool done_early = false;
@@ -90,6 +93,7 @@ void Trainer::train_stage() {
   auto& at = parts_.at;
   const bool reference = parts_.needs().reference && !parts_.config.run.augments();
   const auto& all = parts_.stage_data(reference);
+  const double start = now();
   const auto phases = parts_.phases(at.stage);
   const int64_t steps = phases.back().end();
   if (at.step == 0 && at.phase == 0) {
@@ -101,6 +105,7 @@ void Trainer::train_stage() {
   const auto& set = chosen ? *chosen : all;
   auto context = parts_.stage_context(set, parts_.trained(), {});
   for (auto& method : parts_.methods) method->before_stage(context);
+  at.prepare_seconds += now() - start;
   std::optional<Progress> progress;
   if (parts_.team.leads())
     progress.emplace(fmt::format("{} {}/{} {}", parts_.key.label, at.stage, parts_.stages(), parts_.stage_title()),

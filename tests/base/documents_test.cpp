@@ -46,7 +46,8 @@ size_t columns(const std::string& text) {  // code points
 }
 
 std::vector<fs::path> documents() {
-  std::vector<fs::path> out = {kRoot / "README.md", kRoot / "CONTRIBUTING.md", kRoot / "assets" / "README.md"};
+  std::vector<fs::path> out = {kRoot / "README.md", kRoot / "CHANGELOG.md", kRoot / "CONTRIBUTING.md",
+                               kRoot / "assets" / "README.md", kRoot / "examples" / "README.md"};
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "docs"))
     if (entry.path().extension() == ".md") out.push_back(entry.path());
   return out;
@@ -117,6 +118,21 @@ TEST(Documents, LinksAndNamedFilesExist) {
       EXPECT_EQ(broken_links(line.text, file), "") << file << ":" << line.number;
       EXPECT_EQ(missing_files(line.text), "") << file << ":" << line.number;
     }
+}
+
+TEST(Documents, TheArchitecturePageHasEveryHookOfAMethod) {
+  static const std::regex hook(R"re(^  virtual [^(]*?(\w+)\()re");
+  std::ifstream page(kRoot / "docs" / "architecture.md"), header(kRoot / "src" / "methods" / "method.h");
+  const std::string text((std::istreambuf_iterator<char>(page)), {});
+  int count = 0;
+  std::smatch match;
+  for (std::string line; std::getline(header, line);) {
+    if (!std::regex_search(line, match, hook) || match[1] == "Method") continue;
+    ++count;
+    EXPECT_NE(text.find("`" + match[1].str() + "`"), std::string::npos)
+        << match[1] << " is not in docs/architecture.md";
+  }
+  EXPECT_GT(count, 20);
 }
 
 TEST(Documents, NoLineOfProseIsWiderThanAScreen) {

@@ -154,6 +154,41 @@ TEST(Methods, AreNamedByTheirOwnFilesAlone) {
   }
 }
 
+// Loops whose header does more after a round than to move on, as in (...; ++i, p += 3). Lines are formatted, so that no
+// header of that kind is broken.
+std::vector<std::string> joined_headers(std::istream& in) {
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) {
+    const size_t begin = line.find("for (");
+    if (begin == std::string::npos) continue;
+    int depth = 0, parts = 0;
+    for (size_t i = begin + 4; i < line.size(); ++i) {
+      const char c = line[i];
+      if (c == '(' || c == '[' || c == '{') ++depth;
+      if (c == ')' || c == ']' || c == '}') --depth;
+      if (depth == 0) break;
+      if (c == ';' && depth == 1) ++parts;
+      if (c != ',' || depth != 1 || parts != 2) continue;
+      out.push_back(line);
+      break;
+    }
+  }
+  return out;
+}
+
+TEST(OneStatementALine, LoopHeadersMoveOnAndNothingElse) {
+  const std::filesystem::path root(ASR_SOURCE_DIR);
+  for (const char* folder : {"src", "tests", "bench", "examples"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file() || entry.path().filename() == "source_scan_test.cpp") continue;
+      std::ifstream in(entry.path());
+      for (const auto& line : joined_headers(in)) ADD_FAILURE() << entry.path() << ": " << line;
+    }
+  std::istringstream in(
+      "for (int i = 0; i < n; ++i, p += 3) {\nfor (int i = 0, j = 1; i < f(n, 2); i += g(1, 2)) h(i, j);\n");
+  EXPECT_EQ(joined_headers(in).size(), 1u);
+}
+
 TEST(Methods, TheScanSeesNames) {
   std::istringstream in(
       "if (m == \"ewc\" || has(\"asr+ewc\")) f(\"er.buffer\");\n// \"ewc\"\nf(\"ewc lambda\", \"never\");\n");

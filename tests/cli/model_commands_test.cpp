@@ -3,6 +3,7 @@
 #include "io/png.h"
 #include "tensor/runtime.h"
 #include "tensor/tensor_io.h"
+#include "tests/support/process_runs.h"
 #include "tests/support/program.h"
 #include "tests/support/reference_models.h"
 
@@ -47,6 +48,69 @@ TEST(ModelCommands, OnAGpuTheNumbersAreThoseOfTheCpu) {
           << name << " " << view.name;
     }
   }
+}
+
+// Two tasks of eight questions about two pictures, the first of them for validation too.
+void write_two_tasks(const TemporaryFolder& folder) {
+  std::filesystem::create_directories(folder / "data");
+  for (const auto& [name, level] : {std::pair{"dark.png", 20}, std::pair{"light.png", 220}}) {
+    const std::vector<uint8_t> pixels(size_t(3) * 24 * 24, static_cast<uint8_t>(level));
+    write_text(folder / cat("data/", name), encode_png(pixels.data(), 24, 24));
+  }
+  auto tasks = nlohmann::json::array();
+  for (const std::string task : {"first", "second"}) {
+    std::string rows;
+    for (int i = 0; i < 8; ++i)
+      rows += nlohmann::json{{"id", i},
+                             {"image", i % 2 == 0 ? "dark.png" : "light.png"},
+                             {"question", "is the " + task + " one light?"},
+                             {"answer", i % 2 == 0 ? "no" : "yes"}}
+                  .dump() +
+              "\n";
+    write_text(folder / ("data/" + task + ".jsonl"), rows);
+    write_text(folder / ("data/" + task + "-val.jsonl"), rows.substr(0, rows.find('\n') + 1));
+    tasks.push_back({{"name", task}, {"files", {{"train", task + ".jsonl"}, {"val", task + "-val.jsonl"}}}});
+  }
+  write_text(folder / "data/stream.json", nlohmann::json{{"tasks", tasks}}.dump());
+}
+
+// The folder knows how its run set the model up: prompts, the grid, the layer whose states are pooled.
+TEST(ModelCommands, AnAdapterWithGatesAnswersAsItsRunDid) {
+  TemporaryFolder folder;
+  write_two_tasks(folder);
+  const auto model = std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/llava";
+  for (const std::string method : {"hide-llava", "d-mole", "route"}) {
+    const auto config = write_config(folder, method,
+                                     {{"method", method},
+                                      {"model_name_or_path", model},
+                                      {"stream.name", "manifest"},
+                                      {"stream.path", folder / "data"},
+                                      {"stream.tasks", "2"},
+                                      {"attention.layers", "1"},
+                                      {"attention.grid", "6"},
+                                      {"geometry.layer", "1"},
+                                      {"recipe", "asr-paper"},
+                                      {"route.keys", "[spectra]"},
+                                      {"d-mole.epochs", "2"},
+                                      {"learning_rate", "0.05"},
+                                      {"per_device_eval_batch_size", "1"},
+                                      {"max_stage_steps", "2"}});
+    const auto outcome = run_program({"run", config, "--threads", "1"});
+    ASSERT_EQ(outcome.status, 0) << outcome.error;
+    const auto made = folder / (method + "/" + method);
+    const auto first = read_text(made + "/predictions/stage-02-task-01.jsonl");
+    const auto evaluated = nlohmann::json::parse(first.substr(0, first.find('\n')));
+    std::vector<std::string> ask = {
+        "generate", "--model", model, "--adapter", made + "/adapter", "--prompt", "is the first one light?", "--json"};
+    const bool needs_picture = method == "route";  // by spectra
+    EXPECT_EQ(run_program(ask).status, needs_picture ? 2 : 0) << method << " without a picture";
+    ask.insert(ask.end(), {"--image", folder / "data/dark.png"});
+    EXPECT_EQ(run_program(ask).json()["text"], evaluated["text"]) << method;
+  }
+  expect_refused({"merge", "--model", model, "--adapter", folder / "route/route/adapter", "-o", folder / "merged"},
+                 "which 'asr generate' alone can use");
+  expect_refused({"merge", "--model", model, "--adapter", folder / "route/route", "-o", folder / "merged"},
+                 "is the folder of a run; its adapter is");
 }
 
 TEST(ModelCommands, MergedIsAsWithTheAdapter) {

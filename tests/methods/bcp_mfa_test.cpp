@@ -140,6 +140,24 @@ TEST(BalancedObjective, FeaturesAreNormalisedOverTheBatchAndThenEach) {
   EXPECT_TRUE(at::allclose(objective.features(states).detach().to(at::kDouble), expected, 1e-4, 1e-4));
 }
 
+TEST(BalancedObjective, TheCostOfATransportMayBeTheMeanSquaredDifference) {
+  const auto model = small_model();
+  const BalancedObjective objective(*model, some_answers(4));
+  const auto states = torch::randn({5, 32}) * 2;
+  const auto found = objective.features(states).detach().to(at::kDouble);
+  const auto wanted = objective.prototypes().detach().to(at::kDouble);
+  Table cost(5, std::vector<double>(static_cast<size_t>(wanted.size(0))));
+  for (int64_t i = 0; i < 5; ++i)
+    for (int64_t j = 0; j < wanted.size(0); ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < wanted.size(1); ++k) sum += std::pow((found[i][k] - wanted[j][k]).item<double>(), 2);
+      cost[static_cast<size_t>(i)][static_cast<size_t>(j)] = sum / static_cast<double>(wanted.size(1));
+    }
+  const SinkhornOptions options;
+  EXPECT_NEAR(objective.alignment(states, AlignmentCost::squared, options).item<double>(),
+              transport_by_hand(cost, options).value, 1e-6);
+}
+
 TEST(Transport, IsThePlainIterationsValue) {
   const auto cost = torch::rand({5, 8}, at::kDouble) * 2;
   for (const double epsilon : {1.0, 0.2}) {
@@ -253,7 +271,7 @@ TEST(BcpMfa, BadInputIsOneLine) {
   EXPECT_CONTAINS(message_of([&] {
                     methods_objective(both, {"bcp-mfa", "fake"}, run);
                   }),
-                  "methods bcp-mfa and fake both bring a task of their own");
+                  "methods bcp-mfa and fake both bring an objective of their own");
   EXPECT_CONTAINS(message_of([&] { BalancedObjective(*model, {"red"}); }), "needs two answers");
 }
 

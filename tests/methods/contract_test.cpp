@@ -87,7 +87,9 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
 TemporaryFolder* EveryMethod::shared_ = nullptr;
 
 INSTANTIATE_TEST_SUITE_P(Registered, EveryMethod, ::testing::ValuesIn(registered_methods()), test_name);
-INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod, ::testing::Values("asr+ewc", "asr+er+lwf", "asr+route"), test_name);
+INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod,
+                         ::testing::Values("asr+ewc", "asr+er+lwf", "asr+route", "asr+keeplora", "asr+o-lora"),
+                         test_name);
 
 TEST_P(EveryMethod, EndsInTheSameBitsHoweverItIsEnded) {
   TemporaryFolder folder;

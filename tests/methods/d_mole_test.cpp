@@ -183,6 +183,20 @@ TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
   EXPECT_FALSE(held_tensor(*test->method, "waiting").defined());
 }
 
+// 0.95 (12 + 1) is beyond the twelfth: no sample is known to lie there, and a task must not recognise everything.
+TEST(DMole, WithFewSamplesTheLargestErrorIsTheThreshold) {
+  MoleCase test(MethodOptions{{"hidden", "5"}, {"quantile", "0.95"}});
+  const auto set = test->data();
+  test.begin(1, set);
+  test.enter_phase(1, set, "autoencoder");
+  const auto code = code_of(test);
+  const auto features = features_by_hand(*test.fixture, set.rows(range(0, set.size())));
+  double largest = 0;
+  for (int64_t b = 0; b < features.size(0); ++b) largest = std::max(largest, code.error(features[b]));
+  test.enter_phase(1, set, "");
+  EXPECT_NEAR(held_tensor(*test->method, "thresholds")[0].item<double>(), largest, 1e-6);
+}
+
 // An autoencoder and its threshold are of evenly spaced samples of the stage.
 TEST(DMole, FitsToSpacedSamples) {
   MoleCase test(MethodOptions{{"hidden", "5"}, {"quantile", "0.5"}, {"samples", "4"}});

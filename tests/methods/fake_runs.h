@@ -116,13 +116,14 @@ inline void expect_close_adapters(const std::string& a, const std::string& b, do
 inline void expect_answers_as_evaluated(const std::vector<Assignment>& options, const std::string& run) {
   const auto config = resolve_run(options);
   const auto model = load_backbone(config.run.model);
-  model->configure(config.run.backbone_options());
   const auto folder = run + "/adapter";
   std::unique_ptr<SlotAdapter> slots;
-  if (holds_slots(folder))
-    slots = std::make_unique<SlotAdapter>(*model, folder);
-  else
+  if (holds_slots(folder)) {
+    slots = std::make_unique<SlotAdapter>(*model, folder);  // which knows how its run set the model up
+  } else {
+    model->configure(config.run.backbone_options());
     load_adapter(*model, folder);
+  }
   const PassFor pass = [&](const SampleBatch& batch) { return slots ? slots->pass_for(batch) : RoutedPass{}; };
   const auto stream = make_stream(config.run.stream);
   const auto analyser = make_analyser(config.run.parser_path(), config.options.asr.skill);

@@ -33,9 +33,9 @@ TEST(GroupReplayRun, TwoProcessesShareABatchsTransport) {
   expect_close_runs(one + "/bcp-mfa", two + "/bcp-mfa", 5e-4, false, CloseAdapters::mean);
 }
 
-// A memory step has as many samples as a step of the stage's own data, however that is split into passes; and what was
+// A replay step has as many samples as a step of the stage's own data, however that is split into passes; and what was
 // replayed counts among the passes over the data. (Without bcp-mfa's transport, which is of a pass.)
-TEST(GroupReplayRun, AMemoryStepIsAsLargeAsAStep) {
+TEST(GroupReplayRun, AReplayStepIsAsLargeAsAStep) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   const auto run = [&](const char* out, const char* batch, const char* accumulation) {
@@ -61,14 +61,14 @@ TEST(GroupReplayRun, AMemoryStepIsAsLargeAsAStep) {
   const auto one = steps(whole), four = steps(split);
   ASSERT_EQ(one.size(), 6u);
   ASSERT_EQ(four.size(), 6u);
-  for (size_t i = 0; i < one.size(); ++i)  // memory steps come before the fifth and the sixth
+  for (size_t i = 0; i < one.size(); ++i)  // replay steps come before the fifth and the sixth
     for (const auto* name : {"loss", "grad_norm"}) {
       const double wanted = one[i][name];
       EXPECT_NEAR(four[i][name].get<double>(), wanted, 1e-2 * wanted) << name << " of step " << i + 1;
     }
   for (const auto& path : {whole, split}) {
     const auto cost = nlohmann::json::parse(read_text(path + "/metrics.json"))["cost"];
-    // 24 samples a task in three steps; in the second stage three memory steps of 8 of the 20 kept.
+    // 24 samples a task in three steps; in the second stage three replay steps of 8 of the 20 kept.
     EXPECT_DOUBLE_EQ(cost["passes"].get<double>(), (24 + 24 + 3 * 8) / 48.0);
     EXPECT_EQ(cost["steps"], 6);
   }

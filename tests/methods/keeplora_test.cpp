@@ -92,6 +92,22 @@ TEST(KeepLora, LearnsOutsideTheProtectedDirections) {
     EXPECT_LT(expert.a.mm(basis.t()).abs().max().item<double>(), 1e-4) << name;
     EXPECT_EQ(expert.b.abs().max().item<double>(), 0);
   }
+  // No orthonormal rows outside the basis hold more of the gradient: what A holds of G (I - M^T M) is the sum of its
+  // largest eigenvalues.
+  Probe start{*fixture.model, set, range(0, set.size()), fixture.alone};
+  start.pass.slots = fixture.bank->training();
+  start.batch = 8;
+  const std::vector<AdapterSite> all(fixture.model->sites());
+  const auto gradients = weight_gradients(start, all, int64_t(1) << 30);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto m = bases_of(*fixture.method).at("basis." + all[i].name).to(at::kDouble);
+    const auto g = gradients[i].to(at::kDouble);
+    const auto rest = g - g.mm(m.t()).mm(m);
+    const auto a = fixture.bank->at("stage-1", all[i].name).experts[0].a.to(at::kDouble);
+    const auto energies = std::get<0>(at::linalg_eigh(rest.t().mm(rest))).flip(0);
+    const double most = energies.narrow(0, 0, a.size(0)).sum().item<double>();
+    EXPECT_NEAR(rest.mm(a.t()).square().sum().item<double>(), most, 1e-4 * most) << all[i].name;
+  }
   // After the stage: the same function from merged weights, and a basis that covers the gradient there.
   {
     at::NoGradGuard no_grad;

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "backbones/base_precision.h"
 #include "base/json.h"
 #include "io/csv.h"
 #include "io/safetensors.h"
@@ -145,6 +146,22 @@ TEST_F(RouteRun, RefusesAnotherBase) {
   const auto message = message_of([&] { SlotAdapter(*model, folder() + "/adapter"); });
   EXPECT_CONTAINS(message, "the moments that route keeps are of other keys: weights was");
   EXPECT_CONTAINS(message, "use the base, precision and route options of the run that made them");
+}
+
+// Moments of plain weights are none of weights in fewer bits, nor the other way round.
+TEST_F(RouteRun, RefusesAnotherFormatOfTheWeights) {
+  const auto coarse = load_backbone(*place_ / "model");
+  ASSERT_GT(keep_weights_in(*coarse, WeightFormat::fp8), 0);
+  EXPECT_CONTAINS(message_of([&] { SlotAdapter(*coarse, folder() + "/adapter"); }),
+                  "format was not given and is \"fp8\"");
+  auto few_bits = options();
+  for (const auto& [key, value] : {std::pair{"base_precision", "fp8"}, std::pair{"max_stage_steps", "1"}})
+    few_bits.push_back({key, value, "test"});
+  few_bits.push_back({"output_dir", *place_ / "few_bits", "test"});
+  run_small(few_bits);
+  const auto plain = load_backbone(*place_ / "model");
+  EXPECT_CONTAINS(message_of([&] { SlotAdapter(*plain, *place_ / "few_bits/route/adapter"); }),
+                  "format was \"fp8\" and is not given");
 }
 
 TEST_F(RouteRun, ResumesOnlyWithTheSameKeys) {

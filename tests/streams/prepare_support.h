@@ -63,7 +63,7 @@ class Prepare : public testing::Test {
     nlohmann::json questions = nlohmann::json::array(), annotations = nlohmann::json::array();
     int64_t n = 0;
     for (const auto& type : types)
-      for (int i = 0; i < each; ++i, ++n) {
+      for (int i = 0; i < each; ++i) {
         const int64_t image = first_image + n % 40, id = image * 1000 + n;
         questions.push_back({{"image_id", image}, {"question", type + " here?"}, {"question_id", id}});
         nlohmann::json answers = nlohmann::json::array();
@@ -75,6 +75,7 @@ class Prepare : public testing::Test {
                                {"answer_type", "other"},
                                {"multiple_choice_answer", "Yes"},
                                {"answers", answers}});
+        ++n;
       }
     std::reverse(annotations.begin(), annotations.end());
     save("v2_OpenEnded_mscoco_" + split + "2014_questions.json",

@@ -217,8 +217,10 @@ TEST_F(Prepare, NextqaFromCsv) {
     std::string lines = "\xef\xbb\xbf" + head;
     int n = 0;
     for (const char* type : {"CW", "TN", "TP", "TC", "DL", "DB", "DC", "DO", "CH"})
-      for (int i = 0; i < 2; ++i, ++n)
+      for (int i = 0; i < 2; ++i) {
         lines += cat(n, ",", 100 + n, ",90,4,4,\"why, he\nasked\",yes,", i, ",", type, ",", i == 0 ? 50 : 54, "\r\n");
+        ++n;
+      }
     save(cat(part, ".csv"), lines);
   }
   const auto index = prepare("vqacl:nextqa");

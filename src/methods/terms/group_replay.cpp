@@ -119,7 +119,7 @@ std::vector<StateShape> GroupReplay::kept() {
 
 MethodCosts GroupReplay::costs(const CostContext& run) const {
   MethodCosts out;
-  // A step on the memory after every step from the second stage on.
+  // A step on the buffer after every step from the second stage on.
   const double first = run.task_samples.empty() ? 0 : run.task_samples[0];
   out.backward_samples = run.epochs * (run.samples() - first);
   if (keep_.keep == KeepPictures::files) return out;

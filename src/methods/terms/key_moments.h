@@ -79,7 +79,7 @@ class KeyReading {
 };
 
 // The smallest number that at least `quantile` of new values like these stay below: the order statistic at
-// ceil(quantile (n + 1)), the largest where there are too few.
+// ceil(quantile (n + 1)), infinite where there are too few to say.
 double upper_quantile(const torch::Tensor& values, double quantile);
 
 }  // namespace asr

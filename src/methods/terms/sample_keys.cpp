@@ -220,8 +220,8 @@ std::string SampleKeys::description(Backbone& model) const {
                         {"sides", enum_name(choice_.sides)},
                         {"dimension", choice_.dimension},
                         {"projection_seed", kProjectionSeed}};
-  if (!sites.empty() && sites[0].linear->few_bits.data.defined())
-    out["format"] = enum_name(sites[0].linear->few_bits.format);
+  for (const auto& site : sites)
+    if (site.linear->few_bits.data.defined()) out["format"] = enum_name(site.linear->few_bits.format);
   if (choice_.has("states")) out["layer"] = choice_.layer;
   if (choice_.has("spectra")) out["tap_layers"] = choice_.tap_layers;
   if (choice_.keeps_heads()) out["heads"] = enum_name(choice_.heads);

@@ -28,8 +28,7 @@ torch::Tensor SampleQueries::of(const Backbone& model, const SampleBatch& batch)
   const auto out = model.forward(batch.input, Pass{0, nullptr}, want);
   const auto text = out.text_input.to(at::kFloat);
   const auto& state = picture == QueryPicture::first ? out.tower_first : out.tower_mean;
-  const auto seen = state.defined() ? state.to(at::kFloat) : at::zeros({text.size(0), picture_width}, text.options());
-  return normalised(at::cat({text, seen}, 1));
+  return normalised(at::cat({text, state.to(at::kFloat)}, 1));
 }
 
 torch::Tensor SampleQueries::mean_of(const Backbone& model, const SampleSet& set, const Team& team) const {

@@ -20,7 +20,6 @@ struct EnumNames<QueryPicture> {
 struct SampleQueries {
   QueryPicture picture = QueryPicture::first;  // of the tower's last states
   int64_t text_width = 0;                      // of the text part
-  int64_t picture_width = 1;                   // of zeros where no sample of a batch has a picture
 
   torch::Tensor of(const Backbone& model, const SampleBatch& batch) const;  // [B, both]
   // Over all samples, in blocks that the processes share out: [1, both] on the model's device.

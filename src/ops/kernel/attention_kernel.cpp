@@ -267,7 +267,7 @@ void pull_rows(const AttentionInput& in, Workspace& w, const Block& b, int first
   float along[kTileRows];
   for (int r = 0; r < rows; ++r) along[r] = dot(grad + r * b.grad_row, b.out + (first + r) * b.out_row, in.width);
   if (in.tap) tap_pulls(*in.tap, b.head, {pulls, w.pad_keys, b.t + first, rows, keys}, along);
-  for (int r = 0; r < rows; ++r, weights += w.pad_keys, pulls += w.pad_keys) {
+  for (int r = 0; r < rows; ++r) {
     const float *kept = b.kept + 2 * (first + r), top = kept[0], factor = kept[1], delta = along[r];
     finish_scores(weights, w, in.scale, reach(in, b.t + first + r), vectors);
     for (int i = 0; i < vectors * kLanes; i += kLanes) {
@@ -275,6 +275,8 @@ void pull_rows(const AttentionInput& in, Workspace& w, const Block& b, int first
       at(weights + i) = p;
       at(pulls + i) = p * (load(pulls + i) - delta) * in.scale;
     }
+    weights += w.pad_keys;
+    pulls += w.pad_keys;
   }
 }
 

@@ -113,12 +113,15 @@ void rotate(const Rotation& of) {
   const float *x = of.x, *cosine = of.cosine, *sine = of.sine;
   const float direction = of.direction;  // a copy, which no store of y can be taken to change
   float* y = of.y;
-  for (int h = 0; h < of.heads; ++h, x += of.head_stride, y += of.width)
+  for (int h = 0; h < of.heads; ++h) {
     for (int i = 0; i < half; ++i) {
       const float a = x[i], b = x[half + i], c = cosine[i], s = direction * sine[i];
       y[i] = a * c - b * s;
       y[half + i] = b * c + a * s;
     }
+    x += of.head_stride;
+    y += of.width;
+  }
 }
 
 }  // namespace
