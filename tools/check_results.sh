@@ -49,25 +49,46 @@ protocol_page() {
   echo
   echo "    $(sed 's/ --protocol/ \\\n      --protocol/; s/ --format/ \\\n      --format/' <<<"build/$command")"
   echo
-  # Prose is folded, tables are not.
-  "$asr" ${command#asr } | while IFS= read -r line; do
+  "$asr" ${command#asr } | folded
+}
+# The paper's two tables in our measurement, the paper's own numbers beside them. usage: paper_page TITLE FILE...
+paper_page() {
+  local title=$1 layout
+  shift
+  echo "# $title"
+  echo
+  echo "Rows and numbers of the paper beside what was measured here, on the built-in world; [results.md](results.md) says"
+  echo "how. What the program prints, all of it."
+  for layout in paper-vqa paper-cit; do
+    local command="asr compare $* --layout $layout --format markdown"
+    echo
+    echo "    $(sed 's/ --layout/ \\\n      --layout/' <<<"build/$command")"
+    echo
+    "$asr" ${command#asr } | folded
+  done
+}
+# Prose is folded, tables are not.
+folded() {
+  while IFS= read -r line; do
     if [[ $line == "- "* ]]; then fold -s -w 116 <<<"$line" | sed 's/ *$//; 2,$s/^/  /'; else echo "$line"; fi
   done
 }
-# usage: each_page ACTION: calls it with the name of every such page and what makes it.
+# usage: each_page ACTION: calls it with the name of every such page, what makes it, and what that takes.
 each_page() {
-  "$1" results_protocol "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
+  "$1" results_protocol protocol_page "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
     results/world-hue.csv results/world-rule.csv
-  "$1" results_methods "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
+  "$1" results_methods protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
     results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
-  "$1" results_faint "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
+  "$1" results_faint protocol_page "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
     results/world-cue.csv results/world-blur.csv
+  "$1" results_paper paper_page "The paper's tables, in our measurement" \
+    results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
 }
 write_page() {
-  protocol_page "${@:2}" >"docs/$1.md"
+  "${@:2}" >"docs/$1.md"
 }
 check_page() {
-  diff "docs/$1.md" <(protocol_page "${@:2}")
+  diff "docs/$1.md" <("${@:2}")
   echo "docs/$1.md: as printed"
 }
 

@@ -2,9 +2,10 @@
 """How often a key of `route` names a sample's stage, on streams of the built-in world: a table in markdown.
 
 Keys are of the untouched base, so one step a stage is enough; moments are of all training samples. What is counted is
-routing.csv, of the last stage: samples of the split `test` that went to the slot of their own stage.
+routing.csv, of the last stage: samples of a split that went to the slot of their own stage. By default that split is
+`tune` with the tuning seed of the protocols, so that nothing reported is looked at.
 
-  tools/route_keys.py out/keys --streams world-hue,world-rule [--asr build/asr] [--jobs 1] [--seed 1]
+  tools/route_keys.py out/keys --streams world-hue,world-rule [--asr build/asr] [--jobs 1] [--seed 101] [--split tune]
 
 A run that is complete is not made again.
 """
@@ -29,7 +30,7 @@ KEYS = {
 
 
 def folder_of(arguments, stream, number):
-    return os.path.join(arguments.out, f"{stream}-{number}-seed-{arguments.seed}")
+    return os.path.join(arguments.out, f"{stream}-{number}-{arguments.split}-{arguments.seed}")
 
 
 def run(arguments, stream, number):
@@ -37,7 +38,7 @@ def run(arguments, stream, number):
     if os.path.exists(f"{folder}/compare.md"):
         return
     sets = list(KEYS.values())[number] + [
-        "method=route", "max_stage_steps=1", "eval_split=test", f"seeds=[{arguments.seed}]",
+        "method=route", "max_stage_steps=1", f"eval_split={arguments.split}", f"seeds=[{arguments.seed}]",
         f"stream.train={arguments.train}", f"stream.val={arguments.rows}", f"output_dir={folder}"]
     command = [arguments.asr, "--threads", "1", "run", f"configs/{stream}.yaml"]
     for text in sets:
@@ -60,7 +61,8 @@ def main():
     parser.add_argument("--streams", default="world-hue,world-rule,world-code,world-thing,world-cue,world-blur")
     parser.add_argument("--asr", default="build/asr")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=101)
+    parser.add_argument("--split", default="tune")
     parser.add_argument("--train", type=int, default=1600)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--keys", default=",".join(map(str, range(len(KEYS)))), help="numbers of the table's rows")

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -58,16 +59,21 @@ std::string number(double value, int digits) {
 
 std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
+  std::vector<bool> words;  // in a column, below its head
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
       if (i == widths.size()) widths.push_back(0);
+      if (i == words.size()) words.push_back(i == 0);
       widths[i] = std::max(widths[i], row[i].size());
+      if (&row != &rows[0] && !row[i].empty() && std::isalpha(static_cast<unsigned char>(row[i][0]))) words[i] = true;
     }
   std::string out;
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i)
-      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) line += "  ";
+      line += words[i] ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+    }
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;

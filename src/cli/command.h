@@ -34,7 +34,7 @@ struct OptionFlags {
 void print_json(const nlohmann::json& result);  // NaN and infinities become null
 nlohmann::json finite_or_null(double value);
 
-// A plain table: first column to the left, the others to the right.
+// A plain table: the first column and columns of words to the left, numbers to the right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows);
 std::string number(double value, int digits = 4);  // "-" for NaN
 

@@ -1,6 +1,7 @@
 // asr compare: tables over finished runs, with intervals and paired differences against a baseline.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/summary.h"
+#include "report/braking.h"
 #include "report/paper_layout.h"
 #include "report/protocol.h"
 #include "report/runs_csv.h"
@@ -50,6 +52,13 @@ void name_strengths(RunSet& set, const Protocol& protocol) {
 }
 
 // The paper's tables: printed alone, since their metrics are few.
+// Points of a search are no rows of a table that is reported.
+Comparison without_searches(Comparison comparison) {
+  auto& tables = comparison.tables;
+  tables.erase(std::remove_if(tables.begin(), tables.end(), is_search), tables.end());
+  return comparison;
+}
+
 void print_paper_layout(const CompareArguments& arguments, const Comparison& comparison, const Common& common) {
   const auto table = paper_table_named(arguments.layout);
   const auto numbers = read_paper_numbers(find_asset("paper-tables.csv"), table);
@@ -96,7 +105,7 @@ void compare(const CompareArguments& arguments, const Common& common) {
   if (protocol) name_strengths(set, *protocol);
   const auto comparison = compare_runs(set, options);
   if (!arguments.csv.empty()) write_runs(arguments.csv, set);
-  if (!arguments.layout.empty()) return print_paper_layout(arguments, comparison, common);
+  if (!arguments.layout.empty()) return print_paper_layout(arguments, without_searches(comparison), common);
   if (common.json)
     print_json(comparison_json(comparison));
   else

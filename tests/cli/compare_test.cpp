@@ -38,6 +38,11 @@ TEST_F(CompareCommand, ThePapersTablesAreALayout) {
   const auto numbers = run_program({"compare", folder.path(), "--layout", "paper-cit", "--json"}).json()["numbers"];
   EXPECT_GT(numbers.size(), 52u);
   expect_refused({"compare", folder.path(), "--layout", "paper-vq"}, "did you mean");
+  // Points of a search stand in the same file as the rows that are reported.
+  const auto table = std::string(ASR_SOURCE_DIR) + "/results/world-10-methods.csv";
+  const auto both = run_program({"compare", table, "--layout", "paper-vqa", "--format", "markdown"}).out;
+  EXPECT_CONTAINS(both, "split test");
+  EXPECT_EQ(both.find("split tune"), std::string::npos);
   expect_refused({"compare", folder.path(), "--layout", "paper-vqa", "--metric", "AP"}, "leave --metric out");
 }
 

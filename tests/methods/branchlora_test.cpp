@@ -303,6 +303,24 @@ TEST(BranchLora, ListsTheTasksThatSamplesWereTakenFor) {
   EXPECT_EQ(rows, 2);
 }
 
+// What is trained is counted where most of it is, in the first stage, not after branches were frozen.
+TEST(BranchLora, CountsWhatItTrainedBeforeItFroze) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  std::vector<double> counts;
+  for (const std::string tasks : {"2", "3"}) {
+    auto list = small_run(folder / "model", folder / tasks, "branchlora");
+    for (const auto& [key, value] :
+         {std::pair<std::string, std::string>{"stream.tasks", tasks}, {"max_stage_steps", "1"}, {"lora_rank", "8"}})
+      list.push_back({key, value, "test"});
+    const auto metrics = nlohmann::json::parse(read_text(run_small(list)[0] + "/metrics.json"));
+    counts.push_back(metrics["cost"]["adapter_parameters"].get<double>());
+    EXPECT_GE(metrics["cost"]["prepare_seconds"].get<double>(), 0);
+  }
+  EXPECT_GT(counts[0], 0);
+  EXPECT_EQ(counts[0], counts[1]);
+}
+
 TEST(BranchLora, RefusesWhatCannotBe) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
