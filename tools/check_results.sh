@@ -81,6 +81,8 @@ each_page() {
     results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
   "$1" results_faint protocol_page "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
     results/world-cue.csv results/world-blur.csv
+  "$1" results_thing protocol_page "A cue that no word tells: world-thing" configs/protocol_thing.yaml \
+    results/world-thing.csv
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
     results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
 }
