@@ -116,8 +116,8 @@ std::string without_times(const std::string& name, const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; name == "log.jsonl" ? !std::getline(lines, line).fail() : out.empty();) {
     auto value = nlohmann::json::parse(name == "log.jsonl" ? line : text);
-    for (const char* key : {"elapsed_time", "remaining_time", "cost", "train_seconds", "eval_seconds", "finish_seconds",
-                            "log_bytes", "log_sha256", "time"})
+    for (const char* key : {"elapsed_time", "remaining_time", "cost", "prepare_seconds", "train_seconds",
+                            "other_seconds", "eval_seconds", "finish_seconds", "log_bytes", "log_sha256", "time"})
       value.erase(key);
     out += value.dump() + "\n";
   }
