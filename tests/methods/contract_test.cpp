@@ -10,6 +10,7 @@
 #include "metrics/score_matrix.h"
 #include "tests/support/process_runs.h"
 #include "train/audit.h"
+#include "train/run_adapter.h"
 
 namespace asr {
 namespace {
@@ -162,9 +163,7 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
     // keeplora's A are eigenvectors, which turn by a rounding error over the gap between two of them: what is learnt in
     // them agrees, the factors need not.
     const bool turns = method == "keeplora";
-    static const std::set<std::string> own_layout = {"moelora", "o-lora",     "hide-llava", "route", "sefe",
-                                                     "cl-moe",  "branchlora", "d-mole",     "pclr",  "bcp-mfa"};
-    const bool own = own_layout.count(method) > 0;
+    const bool own = holds_slots(one + "/" + method + "/adapter");
     const auto how = turns ? CloseAdapters::not_at_all : own ? CloseAdapters::mean : CloseAdapters::each;
     expect_close_runs(one + "/" + method, two + "/" + method, turns || own ? 2e-3 : 2e-5, !turns && !own, how);
   }

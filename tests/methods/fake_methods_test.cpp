@@ -102,6 +102,7 @@ TEST_P(EveryFake, IsTheSameWithTwoProcesses) {
   run_with_two(options(folder / "out"), folder / "out");
   const auto two = folder / "out/" + fake().name;
   EXPECT_EQ(read_text(straight().folder + "/matrix.csv"), read_text(two + "/matrix.csv"));
+  expect_close_logs(straight().folder, two, 2e-4);
   expect_close_adapters(straight().folder, two, 2e-3);
 }
 

@@ -1,15 +1,13 @@
 // Runs of fake methods: two stages of two steps on a small model, undisturbed, ended and resumed, or by two processes.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "backbones/adapter_file.h"
 #include "base/interrupt.h"
 #include "tensor/tensor_io.h"
-#include "tests/data/thread_team.h"
 #include "tests/methods/fake_methods.h"
+#include "tests/support/process_runs.h"
 #include "tests/train/run_support.h"
 #include "train/audit.h"
 #include "train/objectives.h"
@@ -73,17 +71,6 @@ inline void run_disturbed(const std::vector<Assignment>& options) {
     if (end.empty()) return;
   }
   ADD_FAILURE() << "the run did not end";
-}
-
-// By two processes, as threads; `out` is where the options put the run.
-inline void run_with_two(const std::vector<Assignment>& options, const std::string& out) {
-  const auto config = resolve_run(options);
-  as_team(2, [&](const Team& team) {
-    // Threads share the lexicon that a run sets first; the leader has done so when its folder is there.
-    for (int i = 0; i < 2000 && !team.leads() && !std::filesystem::exists(out + "/fingerprint.json"); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    run_all({config, false, "test", &team});
-  });
 }
 
 // Files of tensors in a run's adapter folder, and in the folders of its slots.

@@ -63,6 +63,37 @@ INSTANTIATE_TEST_SUITE_P(Registered, OtherBackbones, ::testing::ValuesIn(methods
                            return out;
                          });
 
+// Under the closed head, with accumulation: two stages of one step, by one process and by two.
+TEST_P(OtherBackbones, WithTheClosedHeadAndTwoProcesses) {
+  for (const std::string model : {"cross", "llava", "instructblip"}) {
+    TemporaryFolder folder;
+    const auto options = [&](const std::string& out) {
+      auto list = small_run(*place_ / model, folder / out, GetParam());
+      for (const auto& [key, value] : Settings{{"head", "answers"},
+                                               {"stream.tasks", "2"},
+                                               {"stream.train", "8"},
+                                               {"stream.val", "4"},
+                                               {"gradient_accumulation_steps", "2"},
+                                               {"per_device_train_batch_size", "4"},
+                                               {"attention.layers", "1"},
+                                               {"attention.grid", "6"},
+                                               {"analysis.samples", "2"},
+                                               {"analysis.overlays", "0"},
+                                               {"spectral.covariance_floor", "0.01"},
+                                               {"er.buffer", "4"},
+                                               {"d-mole.epochs", "5"}})
+        list.push_back({key, value, "test"});
+      return list;
+    };
+    const auto one = run_small(options("one"))[0];
+    run_with_two(options("two"), folder / "two");
+    expect_close_runs(one, folder / "two/" + GetParam(), 2e-3, /*spectra=*/false,
+                      GetParam() == "keeplora" ? CloseAdapters::not_at_all : CloseAdapters::mean);
+    const auto metrics = nlohmann::json::parse(read_text(one + "/metrics.json"));
+    EXPECT_EQ(metrics["head"], "answers") << model;
+  }
+}
+
 TEST_P(OtherBackbones, WithCrossAttention) {
   expect_kept_promises("cross", {});
 }

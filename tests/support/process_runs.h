@@ -1,12 +1,15 @@
 // The same run with one process and with several, and how close they must be.
 #pragma once
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "tensor/tensor_io.h"
+#include "tests/data/thread_team.h"
 #include "tests/support/program.h"
 #include "tests/train/run_support.h"
 
@@ -37,6 +40,17 @@ inline std::pair<std::string, std::string> run_both(const TemporaryFolder& folde
   return {folder / "one", folder / "many"};
 }
 
+// By two processes, as threads; `out` is where the options put the run.
+inline void run_with_two(const std::vector<Assignment>& options, const std::string& out) {
+  const auto config = resolve_run(options);
+  as_team(2, [&](const Team& team) {
+    // Threads share the lexicon that a run sets first; the leader has done so when its folder is there.
+    for (int i = 0; i < 2000 && !team.leads() && !std::filesystem::exists(out + "/fingerprint.json"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    run_all({config, false, "test", &team});
+  });
+}
+
 inline std::vector<nlohmann::json> log_of(const std::string& run) {
   std::vector<nlohmann::json> out;
   std::ifstream in(run + "/log.jsonl");
@@ -44,13 +58,8 @@ inline std::vector<nlohmann::json> log_of(const std::string& run) {
   return out;
 }
 
-// Every logged number, the score matrix and the final adapters.
-// How adapters are compared: number by number, or by their mean distance. AdamW makes a whole step of a gradient that
-// is little more than rounding, as those behind routers may be: single numbers then differ by the learning rate.
-enum class CloseAdapters { each, mean, not_at_all };
-
-inline void expect_close_runs(const std::string& a, const std::string& b, double tolerance, bool spectra = true,
-                              CloseAdapters how = CloseAdapters::each) {
+// Every logged number but times.
+inline void expect_close_logs(const std::string& a, const std::string& b, double tolerance) {
   const auto first = log_of(a), second = log_of(b);
   ASSERT_EQ(first.size(), second.size()) << a;
   ASSERT_GT(first.size(), 3u) << a;
@@ -65,6 +74,16 @@ inline void expect_close_runs(const std::string& a, const std::string& b, double
       const double slack = key == "grad_norm" || key.rfind("spectral_", 0) == 0 ? 100 : 1;
       EXPECT_NEAR(x, y, slack * tolerance * (1 + std::abs(x))) << a << " " << key << " in line " << i + 1;
     }
+}
+
+// How adapters are compared: number by number, or by their mean distance. AdamW makes a whole step of a gradient that
+// is little more than rounding, as those behind routers may be: single numbers then differ by the learning rate.
+enum class CloseAdapters { each, mean, not_at_all };
+
+// Logs, the score matrix and the final adapters.
+inline void expect_close_runs(const std::string& a, const std::string& b, double tolerance, bool spectra = true,
+                              CloseAdapters how = CloseAdapters::each) {
+  expect_close_logs(a, b, tolerance);
   EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
   if (how == CloseAdapters::not_at_all) return;
   int adapters = 0;
