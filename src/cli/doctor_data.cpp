@@ -61,11 +61,18 @@ void check_plans(Examined& e) {
   for (const auto& composition : run.method) {
     try {
       for (const auto& method : make_methods(composition, e.config->method_assignments)) {
-        const auto rows = e.stream->size(0, DataSplit::train);
-        std::vector<Phase> phases(1);
-        method->plan({1, rows, run.batch, [](double, int64_t) { return int64_t(1); },
-                      method->joint() ? 1 : static_cast<int>(e.stream->tasks().size()), run.learning_rate},
-                     phases);
+        const auto& tasks = e.stream->tasks();
+        const int stages = method->joint() ? 1 : static_cast<int>(tasks.size());
+        for (int stage = 1; stage <= stages; ++stage) {
+          const auto number = static_cast<size_t>(stage) - 1;
+          std::vector<Phase> phases(1);
+          PhasePlan plan{stage,     e.stream->size(number, DataSplit::train),
+                         run.batch, [](double, int64_t) { return int64_t(1); },
+                         stages,    run.learning_rate};
+          plan.task = tasks[number].name;
+          if (!method->joint()) plan.pictured = [&] { return has_pictures(*e.stream, number, DataSplit::train); };
+          method->plan(plan, phases);
+        }
       }
     } catch (const Error& error) {
       e.table.add("method " + composition, Verdict::failure, error.what());

@@ -105,6 +105,7 @@ class BranchLora final : public Method {
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
     check_several_tasks(stage, "branchlora chooses among tasks by their keys");
+    check_pictures(stage, "branchlora chooses by pairs of picture and question");
   }
 
   std::vector<ParameterGroup> parameters() override {
@@ -113,7 +114,6 @@ class BranchLora final : public Method {
   }
 
   void begin_stage(StageContext& stage) override {
-    check_pictures(stage, "branchlora chooses by pairs of picture and question");
     const auto size = encoder_.of(stage.model, stage.data.rows({0}));
     auto generator = at::detail::createCPUGenerator(Random({kKeySeed, stage.seed, uint64_t(stage.stage)}).next());
     const auto key = [&](const torch::Tensor& like) {

@@ -51,7 +51,6 @@ class HideLlava final : public Method {
   }
 
   void begin_stage(StageContext& stage) override {
-    check_pictures(stage, "hide-llava chooses by pairs of picture and question");
     for (int old = 1; old < stage.stage; ++old) {
       stage.bank.freeze(stage_slot(old));
       stage.bank.take_part(stage_slot(old), false, true);
@@ -75,6 +74,7 @@ class HideLlava final : public Method {
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
     check_several_tasks(stage, "hide-llava weighs the adapters of tasks by their anchors");
+    check_pictures(stage, "hide-llava chooses by pairs of picture and question");
   }
 
   void route(RouteContext& context) override {

@@ -74,6 +74,8 @@ struct PhasePlan {
   std::function<int64_t(double epochs, int64_t samples)> steps;  // as the run's options count them
   int stages = 1;                                                // of the run
   double learning_rate = 0;                                      // the run's peak
+  std::string task = {};                                         // of the stream; empty: all of it
+  std::function<bool()> pictured = {};                           // whether a sample of it has a picture; null: yes
 };
 
 // What a training pass takes of a stage's data, and the key under which its pictures are changed.

@@ -29,6 +29,12 @@ std::vector<StreamInfo> stream_infos() {
   return out;
 }
 
+bool has_pictures(const Stream& stream, size_t task, DataSplit split) {
+  for (int64_t i = 0; i < stream.size(task, split); ++i)
+    if (stream.text(task, split, i).has_picture) return true;
+  return false;
+}
+
 StreamOptions with_run_seed(StreamOptions options, int64_t run_seed) {
   const auto& built_in = world::streams();
   const bool drawn =

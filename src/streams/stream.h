@@ -75,6 +75,8 @@ class Stream {
   virtual std::vector<std::string> picture_files(size_t /*task*/, DataSplit /*split*/) const { return {}; }
 };
 
+bool has_pictures(const Stream& stream, size_t task, DataSplit split);  // whether any sample has one
+
 struct StreamOptions {
   std::string name = "world-10";
   std::string path;            // folder of a prepared stream or of a manifest; the built-in world needs none

@@ -138,10 +138,14 @@ std::vector<Phase> RunParts::phases(int stage) const {
     }
   }
   const auto planned = out.size();
-  const PhasePlan plan{
-      stage,     out.back().samples,
-      run.batch, [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); },
-      stages(),  run.learning_rate};
+  PhasePlan plan{stage,     out.back().samples,
+                 run.batch, [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); },
+                 stages(),  run.learning_rate};
+  if (!joint()) {
+    const size_t number = order[static_cast<size_t>(stage) - 1];
+    plan.task = stream.tasks()[number].name;
+    plan.pictured = [&stream, number] { return has_pictures(stream, number, DataSplit::train); };
+  }
   for (size_t m = 0; m < methods.size(); ++m) {
     methods[m]->plan(plan, out);
     for (auto& phase : out) {

@@ -64,6 +64,34 @@ TEST(DoctorCommand, AsksMethodsOfTheStream) {
   EXPECT_EQ(run_program({"doctor", folder / "c.yaml", "--set", "stream.tasks=2", "--json"}).status, 0);
 }
 
+// Of every task: here the second has none.
+TEST(DoctorCommand, AsksRoutersForPictures) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_grey_picture(folder / "grey.png", 90);
+  auto tasks = nlohmann::json::array();
+  for (const std::string task : {"seen", "read"}) {
+    nlohmann::json row = {{"id", task}, {"question", "is it?"}, {"answer", "yes"}};
+    if (task == "seen") row["image"] = "grey.png";
+    for (const std::string split : {".train.jsonl", ".val.jsonl"}) write_text(folder / (task + split), row.dump());
+    tasks.push_back({{"name", task}, {"files", {{"train", task + ".train.jsonl"}, {"val", task + ".val.jsonl"}}}});
+  }
+  write_text(folder / "stream.json", nlohmann::json{{"tasks", tasks}, {"text_only", true}}.dump());
+  write_text(folder / "c.yaml", "model_name_or_path: " + (folder / "model") + "\noutput_dir: " + (folder / "run") +
+                                    "\nstream:\n  name: manifest\n  path: " + folder.path() +
+                                    "\nmethod: [route, hide-llava, branchlora]\nattention.layers: 2\n");
+  const auto report = run_program({"doctor", folder / "c.yaml", "--json"}).json();
+  EXPECT_EQ(check_named(report, "method route")["verdict"], "missing") << "it may choose by words alone";
+  for (const std::string method : {"hide-llava", "branchlora"}) {
+    const auto line = check_named(report, "method " + method);
+    EXPECT_EQ(line["verdict"], "FAILS");
+    EXPECT_CONTAINS(line["detail"].get<std::string>(), "no sample of read has a picture");
+    const auto run = run_program({"run", folder / "c.yaml", "--set", "method=" + method});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_CONTAINS(run.error, "no sample of read has a picture");
+  }
+}
+
 TEST(DoctorCommand, EstimatesMemoryAndTime) {
   TemporaryFolder folder;
   write_small_model(folder / "model");

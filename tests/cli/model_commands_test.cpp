@@ -53,10 +53,8 @@ TEST(ModelCommands, OnAGpuTheNumbersAreThoseOfTheCpu) {
 // Two tasks of eight questions about two pictures, the first of them for validation too.
 void write_two_tasks(const TemporaryFolder& folder) {
   std::filesystem::create_directories(folder / "data");
-  for (const auto& [name, level] : {std::pair{"dark.png", 20}, std::pair{"light.png", 220}}) {
-    const std::vector<uint8_t> pixels(size_t(3) * 24 * 24, static_cast<uint8_t>(level));
-    write_text(folder / cat("data/", name), encode_png(pixels.data(), 24, 24));
-  }
+  write_grey_picture(folder / "data/dark.png", 20, 24);
+  write_grey_picture(folder / "data/light.png", 220, 24);
   auto tasks = nlohmann::json::array();
   for (const std::string task : {"first", "second"}) {
     std::string rows;

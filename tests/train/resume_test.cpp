@@ -8,7 +8,6 @@
 #include "base/checksums.h"
 #include "base/folders.h"
 #include "base/interrupt.h"
-#include "io/png.h"
 #include "tensor/tensor_io.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/small_tokenizer.h"
@@ -94,11 +93,6 @@ TEST(Resume, JoinsNoOtherMethodSeedOrOption) {
     run_small(options({{"label", cat(label, "-seed3")}}));
     expect_resume_refused(options({{"label", label}, {"seeds", "[3]"}}), out, "with seed 0, not 3");
   }
-}
-
-void write_grey_picture(const std::string& path, int value) {
-  const std::vector<uint8_t> rgb(32 * 32 * 3, static_cast<uint8_t>(value));
-  write_text(path, encode_png(rgb.data(), 32, 32));
 }
 
 // A stream of a user's own with a picture each.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "io/png.h"
 #include "tests/support/files.h"
 #include "tests/support/small_model.h"
 #include "train/runner.h"
@@ -39,6 +40,11 @@ inline std::vector<Assignment> small_run(const std::string& model, const std::st
 
 inline std::vector<std::string> run_small(std::vector<Assignment> assignments, bool resume = false) {
   return run_all({resolve_run(assignments), resume, "test"});
+}
+
+inline void write_grey_picture(const std::string& path, int level, int side = 32) {
+  const std::vector<uint8_t> rgb(static_cast<size_t>(3 * side * side), static_cast<uint8_t>(level));
+  write_text(path, encode_png(rgb.data(), side, side));
 }
 
 // The message of what was thrown, whatever its exit status; empty when nothing was.

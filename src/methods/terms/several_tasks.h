@@ -12,11 +12,9 @@ inline void check_several_tasks(const PhasePlan& stage, const char* chooses) {
 }
 
 // For those that choose by picture and question together.
-inline void check_pictures(const StageContext& stage, const char* chooses) {
-  for (const auto& info : stage.data.infos())
-    if (info.has_picture) return;
-  fail(chooses, ", and no sample of ", stage.data.name,
-       " has a picture; use a method that routes by text, such as route");
+inline void check_pictures(const PhasePlan& stage, const char* chooses) {
+  check(!stage.pictured || stage.pictured(), chooses, ", and no sample of ", stage.task,
+        " has a picture; use a method that routes by text, such as route");
 }
 
 }  // namespace asr
