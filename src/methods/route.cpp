@@ -4,7 +4,6 @@
 // question, answer or teacher.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,10 +14,10 @@
 #include "data/drawn_rows.h"
 #include "data/walk.h"
 #include "methods/method.h"
-#include "methods/terms/key_moments.h"
 #include "methods/terms/sample_keys.h"
 #include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
+#include "methods/terms/stage_choice.h"
 
 namespace asr {
 
@@ -46,31 +45,19 @@ struct TriedSlots {
   size_t best() const { return static_cast<size_t>(std::min_element(slots.begin(), slots.end()) - slots.begin()); }
 };
 
-// What the stages are to the rows of a batch, [B, stages] in double.
-struct StageFit {
-  torch::Tensor weights;        // how much each stage's slot counts; rows of zeros are the base's
-  torch::Tensor probabilities;  // of having come from it
-};
-
 class Route final : public Method {
  public:
   void visit(OptionVisitor& visitor) override {
-    choice_.visit(visitor);
+    parts_.visit(visitor);
     visitor("samples", samples_, 0, int64_t(1) << 40, "of a stage, drawn at random, whose keys are measured; 0: all");
-    visitor("covariance", covariance_, "of keys within stages; diagonal: without correlations, for comparison");
-    visitor("ridge", ridge_, 0, 1, "part of the covariance that is the identity; more where samples are few");
+    choice_.visit(visitor);
     visitor("choose", by_, "how a sample's stage is found: by keys; true or random, for comparison");
-    visitor("top", top_, 1, 64, "stages whose slots answer a sample together, weighed by probability; 1: the best");
-    visitor("temperature", temperature_, 1e-3, 1e6, "of the probabilities of stages");
     visitor("start", start_,
             "of a stage's slot: zero; a copy of the last stage's, of the slot with the lowest loss on the new stage "
             "(nearest), or of that one if it helps (auto)");
     visitor("share", share_, 0, 100,
             "a stage goes on in an earlier slot whose loss there is at most 1 + this times that of the slot's own "
             "stage; 0: every stage has its own slot");
-    visitor("fallback", fallback_, 0, 1,
-            "the base answers a sample farther from every stage than this part of the stage's held-out samples; 0: "
-            "never");
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
 
@@ -78,9 +65,9 @@ class Route final : public Method {
     int64_t depth = 0;
     for (const auto& site : model.all_sites())
       if (site.part == SitePart::down) depth = std::max(depth, site.layer + 1);
-    check(!choice_.has("states") || choice_.layer <= depth, "route.layer: ", choice_.layer,
+    check(!parts_.has("states") || parts_.layer <= depth, "route.layer: ", parts_.layer,
           " is no layer of the language model of ", model.name(), ", which has ", depth);
-    keys_.emplace(choice_, options.spectral, depth);
+    keys_.emplace(parts_, options.spectral, depth);
     description_ = keys_->description(model);
   }
 
@@ -117,25 +104,18 @@ class Route final : public Method {
     if (keys.size(0) < keys.size(1) && stage.team.leads())
       log_info("stage ", stage.stage, ": ", keys.size(0), " samples for ", keys.size(1),
                " numbers of a key; their covariance is drawn towards the identity (route.ridge)");
-    reading_.reset();
-    kept_.set_groups(keys_->groups(keys.size(1)));
-    const auto [inner, outer] = parted(keys, stage);
-    kept_.add(key_moments_in_blocks(inner));
-    if (outer.defined()) {
-      const int64_t t = kept_.stages() - 1;
-      const auto far = upper_quantile(reading().distances(outer).select(1, t), fallback_);
-      if (std::isfinite(far)) kept_.set_reach(t, far / std::max(reading().spread()[t].item<double>(), 1e-12));
-    }
-    if (fallback_ > 0 && !std::isfinite(kept_.reach(kept_.stages() - 1)) && stage.team.leads())
+    const bool bounded =
+        choice_.add(keys, keys_->groups(keys.size(1)), draw_key(DrawPurpose::held_out, stage.seed, stage.stage));
+    if (!bounded && stage.team.leads())
       log_warn("stage ", stage.stage, ": ", keys.size(0) / 10, " samples held out are too few for route.fallback ",
-               fallback_, ", so no sample is too far from this stage; lower it, or give more samples");
+               choice_.fallback(), ", so no sample is too far from this stage; lower it, or give more samples");
     if (share_ > 0) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
   }
 
   void route(RouteContext& context) override {
     if (!context.answering) return;
     at::NoGradGuard no_grad;
-    const auto known = std::min<int64_t>(kept_.stages(), context.stage);
+    const auto known = std::min<int64_t>(choice_.stages(), context.stage);
     // While a stage is being finished, its own slot answers its own data.
     const auto fit = known < context.stage ? own_slot(context) : stage_fit(context);
     const auto& weights = fit.weights;
@@ -163,19 +143,18 @@ class Route final : public Method {
     visitor.tensor("loss", StateKind::statistics, loss);
     slots_ = numbers<int>(slots);
     own_loss_ = numbers<double>(loss);
-    kept_.state(visitor);
-    reading_.reset();
+    choice_.state(visitor);
   }
 
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
     constexpr auto kind = StateKind::statistics;
-    const int64_t T = sizes.stages, D = choice_.most_numbers(sizes.widest_site, sizes.descriptor);
+    const int64_t T = sizes.stages, D = parts_.most_numbers(sizes.widest_site, sizes.descriptor);
     return {{"key", kind, {kLongestDescription}},
             {"slots", kind, {T}},
             {"loss", kind, {T}},
             {"count", kind, {T}},
             {"mean", kind, {T, D}},
-            {"scatter", kind, {T, choice_.most_pairs(sizes.widest_site, sizes.descriptor)}},
+            {"scatter", kind, {T, parts_.most_pairs(sizes.widest_site, sizes.descriptor)}},
             {"reach", kind, {T}}};
   }
 
@@ -183,13 +162,13 @@ class Route final : public Method {
     MethodCosts out;
     const auto stages = static_cast<double>(run.task_samples.size());
     const auto width = static_cast<int64_t>(run.width), descriptor = run.options.spectral.dim();
-    const int64_t numbers = choice_.most_numbers(width, descriptor) + choice_.most_pairs(width, descriptor) + 3;
+    const int64_t numbers = parts_.most_numbers(width, descriptor) + parts_.most_pairs(width, descriptor) + 3;
     out.device_bytes = 4 * run.parameters * std::max(0.0, stages - 1);
     out.host_bytes = stages * 4 * static_cast<double>(numbers);
     out.checkpoint_bytes = out.device_bytes + out.host_bytes;
-    const double part = choice_.needs_all_layers() || run.layers == 0
+    const double part = parts_.needs_all_layers() || run.layers == 0
                             ? 1
-                            : std::min(1.0, static_cast<double>(choice_.layer) / run.layers);
+                            : std::min(1.0, static_cast<double>(parts_.layer) / run.layers);
     out.forward_samples = part * run.samples_up_to(samples_);
     const bool tries = share_ > 0 || start_ == SlotStart::nearest || start_ == SlotStart::automatic;
     if (tries) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
@@ -281,21 +260,6 @@ class Route final : public Method {
     return out;
   }
 
-  // Keys that moments are made of, and some held out of them, where a threshold is wanted and there are enough.
-  std::pair<torch::Tensor, torch::Tensor> parted(const torch::Tensor& keys, const StageContext& stage) const {
-    const int64_t count = keys.size(0), apart = count / 10;
-    if (fallback_ == 0 || apart == 0) return {keys, {}};
-    const auto held = drawn_rows(count, apart, draw_key(DrawPurpose::held_out, stage.seed, stage.stage));
-    auto inside = at::ones({count}, at::kBool);
-    inside.index_fill_(0, torch::tensor(held, at::kLong), false);
-    return {keys.index_select(0, inside.nonzero().flatten()), keys.index_select(0, torch::tensor(held, at::kLong))};
-  }
-
-  const KeyReading& reading() {
-    if (!reading_) reading_.emplace(kept_, ridge_, covariance_);
-    return *reading_;
-  }
-
   static StageFit own_slot(const RouteContext& context) {
     auto out = at::zeros({context.batch.size(), context.stage}, at::kDouble);
     out.select(1, context.stage - 1).fill_(1);
@@ -303,7 +267,7 @@ class Route final : public Method {
   }
 
   StageFit stage_fit(const RouteContext& context) {
-    const int64_t stages = kept_.stages();
+    const int64_t stages = choice_.stages();
     if (by_ != RouteBy::keys) {
       auto out = at::zeros({context.batch.size(), stages}, at::kDouble);
       for (int64_t b = 0; b < context.batch.size(); ++b) {
@@ -313,32 +277,7 @@ class Route final : public Method {
       return {out, out};
     }
     const auto keys = keys_->of(context.model, context.batch);
-    if (!reading_) kept_.set_groups(keys_->groups(keys.size(1)));
-    const auto distances = reading().distances(keys);
-    const auto scores = reading().scores(distances);
-    const auto probabilities = (scores / (2 * temperature_)).softmax(1);
-    auto weights = top_ == 1 ? among_the_best(scores) : probabilities;
-    if (top_ > 1 && top_ < stages) weights = weights * among_the_best(scores);
-    weights = weights / weights.sum(1, true);
-    if (fallback_ > 0) weights = weights * reached(distances).to(at::kDouble).unsqueeze(1);
-    return {weights, probabilities};
-  }
-
-  // The `top_` best stages of each row; of equal ones the earlier.
-  torch::Tensor among_the_best(const torch::Tensor& scores) const {
-    const auto order = std::get<1>(at::sort(scores, /*stable=*/true, 1, /*descending=*/true)).narrow(1, 0, top_);
-    return at::zeros_like(scores).scatter(1, order, 1.0);
-  }
-
-  // Whether any stage has held-out samples as far away, [B].
-  torch::Tensor reached(const torch::Tensor& distances) {
-    std::vector<double> limit;
-    const auto spread = reading().spread();
-    for (int64_t t = 0; t < kept_.stages(); ++t) {
-      const double reach = kept_.reach(t);
-      limit.push_back(std::isfinite(reach) ? reach * spread[t].item<double>() : reach);  // a spread may be 0
-    }
-    return distances.le(torch::tensor(limit, at::kDouble)).any(1);
+    return choice_.of(keys, keys_->groups(keys.size(1)));
   }
 
   static int64_t true_stage(const SampleInfo& info, int64_t stages) {
@@ -392,20 +331,18 @@ class Route final : public Method {
     }
   }
 
-  KeyChoice choice_;
-  int64_t samples_ = 0, top_ = 1;
-  double ridge_ = 1e-3, temperature_ = 1, share_ = 0, fallback_ = 0;
-  KeyCovariance covariance_ = KeyCovariance::full;
+  KeyChoice parts_;  // of a key
+  StageChoice choice_;
+  int64_t samples_ = 0;
+  double share_ = 0;
   RouteBy by_ = RouteBy::keys;
   SlotStart start_ = SlotStart::zero;
   AdaptedSites sites_ = AdaptedSites::run;
 
   std::optional<SampleKeys> keys_;
-  std::string description_;  // of the keys
-  StageKeyMoments kept_;
-  std::optional<KeyReading> reading_;  // of kept_, when first needed
-  std::vector<int> slots_;             // of every stage: the stage that made its slot
-  std::vector<double> own_loss_;       // with share: of every stage's slot on it, at its end
+  std::string description_;       // of the keys
+  std::vector<int> slots_;        // of every stage: the stage that made its slot
+  std::vector<double> own_loss_;  // with share: of every stage's slot on it, at its end
 };
 
 }  // namespace
