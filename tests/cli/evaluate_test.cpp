@@ -43,7 +43,8 @@ TEST(EvaluateCommand, ScoresAsTheRunDidAndOnUnseenTasks) {
   expect_row(more, matrix_row(folder / "runs/route", 2));
   ASSERT_EQ(more["tasks"].size(), 3u);
   int64_t answered = 0;
-  for (const auto& [slot, count] : more["tasks"][2]["answered_by"].items()) answered += count.get<int64_t>();
+  const auto answered_by = more["tasks"][2].value("answered_by", nlohmann::json::object());
+  for (const auto& [slot, count] : answered_by.items()) answered += count.get<int64_t>();
   EXPECT_EQ(answered, 12);
   EXPECT_EQ(read_text(answers + "/task-01.jsonl"), read_text(folder / "runs/route/predictions/stage-02-task-01.jsonl"));
   EXPECT_TRUE(std::filesystem::exists(answers + "/task-03.jsonl"));
