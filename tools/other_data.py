@@ -2,6 +2,7 @@
 """Turns easy-VQA, ShapeWorld and VQA-RAD, as their authors ship them, into folders for the stream `manifest`.
 
 usage: tools/other_data.py easy-vqa FOLDER OUT      FOLDER holds train/questions.json and train/images
+       tools/other_data.py easy-vqa-words FOLDER OUT  the same, in six stages whose answers the built-in bases can say
        tools/other_data.py shapeworld FOLDER OUT    FOLDER holds TYPE.jsonl and TYPE/world-N.png
        tools/other_data.py vqa-rad FOLDER OUT       FOLDER holds questions.json and images
 
@@ -37,6 +38,27 @@ def easy_vqa(folder, out):
     save(out, os.path.join(folder, "train/images"), list(stages.items()), "exact", 16)
 
 
+def easy_vqa_words(folder, out):
+    """Six stages: color, shape, then yes or no about each, affirmed and denied. The answers are words that the built-in
+    bases know: a rectangle is a square, and questions for black, gray and teal are left out. What is affirmed in one
+    stage and denied in another is nearly the same question with the other answer."""
+    unknown = {"black", "gray", "teal"}
+    names = ["color", "shape", "color-is", "shape-is", "color-is-not", "shape-is-not"]
+    stages = {name: [] for name in names}
+    shapes = {"circle", "rectangle", "triangle"}
+    for n, (question, answer, image) in enumerate(json.load(open(os.path.join(folder, "train/questions.json")))):
+        words = set(question.rstrip("?").split())
+        if answer in unknown or words & unknown:
+            continue
+        kind = "shape" if answer in shapes else "color"
+        if answer in ("yes", "no"):
+            kind = "shape-is" if words & shapes else "color-is"
+            kind += "-not" if words & {"not", "no"} else ""
+        answer = answer.replace("rectangle", "square")
+        stages[kind].append({"id": n, "image": f"{image}.png", "question": question.replace("rectangle", "square"), "answer": answer})
+    save(out, os.path.join(folder, "train/images"), list(stages.items()), "exact", 4)
+
+
 def shapeworld(folder, out):
     """Five stages by family of statements; a statement is asked whether it is true."""
     families = ["existential", "quantification", "relational", "logical", "selection"]
@@ -63,7 +85,7 @@ def vqa_rad(folder, out):
 
 
 def main():
-    known = {"easy-vqa": easy_vqa, "shapeworld": shapeworld, "vqa-rad": vqa_rad}
+    known = {"easy-vqa": easy_vqa, "easy-vqa-words": easy_vqa_words, "shapeworld": shapeworld, "vqa-rad": vqa_rad}
     if len(sys.argv) != 4 or sys.argv[1] not in known:
         sys.exit(__doc__)
     known[sys.argv[1]](sys.argv[2], sys.argv[3])
