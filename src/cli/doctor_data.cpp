@@ -20,6 +20,7 @@
 #include "streams/prepare/preparation.h"
 #include "streams/prepare/stored.h"
 #include "streams/published_sizes.h"
+#include "train/run_parts.h"
 
 namespace asr {
 namespace {
@@ -55,12 +56,35 @@ void assume_stream(Examined& e) {
   e.table.attempt("stream", assume, Verdict::assumed);
 }
 
+// Two layers of every linear that may be adapted, of no model: enough to ask how adapters would be laid out.
+class SitesOfNoModel {
+ public:
+  SitesOfNoModel() {
+    using S = SitePart;
+    const std::pair<const char*, SitePart> parts[] = {{"q", S::q},       {"k", S::k},          {"v", S::v},
+                                                      {"o", S::o},       {"gate", S::gate},    {"up", S::up},
+                                                      {"down", S::down}, {"vision", S::vision}};
+    linear_.weight = at::zeros({kWidth, kWidth});
+    for (int64_t layer = 0; layer < 2; ++layer)
+      for (const auto& [name, part] : parts) sites.push_back({cat(name, ".", layer), &linear_, part, layer});
+    sites.push_back({"projector", &linear_, S::projector});
+  }
+  std::vector<AdapterSite> sites;
+
+ private:
+  static constexpr int64_t kWidth = 4096;
+  Linear linear_;
+};
+
 // What a method can say of the stream before it runs.
 void check_plans(Examined& e) {
+  SitesOfNoModel model;
   const auto& run = e.config->run;
   for (const auto& composition : run.method) {
     try {
-      for (const auto& method : make_methods(composition, e.config->method_assignments)) {
+      const auto methods = make_methods(composition, e.config->method_assignments);
+      stage_layout(methods, method_parts(composition), model.sites, plain_layout(model.sites, run), 1);
+      for (const auto& method : methods) {
         const auto& tasks = e.stream->tasks();
         const int stages = method->joint() ? 1 : static_cast<int>(tasks.size());
         for (int stage = 1; stage <= stages; ++stage) {

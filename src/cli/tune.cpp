@@ -16,6 +16,7 @@
 #include "cli/tune_protocol.h"
 #include "cli/version.h"
 #include "report/run.h"
+#include "train/run_model.h"
 #include "train/runner.h"
 
 namespace asr {
@@ -132,6 +133,9 @@ std::vector<Point> make_points(const TuneArguments& arguments, const std::vector
           ": exists already; use --resume to keep what is done, or another output_dir");
     out.push_back(std::move(point));
   }
+  check(out.size() > 1, "--grid: a grid of one value leaves nothing to choose; give several, or use 'asr run'");
+  const auto& scored = out[0].request.config.run;
+  check_scored(scored, *make_stream(with_run_seed(scored.stream, scored.seeds.front())));
   return out;
 }
 

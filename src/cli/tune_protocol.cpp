@@ -92,6 +92,9 @@ class ProtocolRun {
   ProtocolRun(const ProtocolArguments& arguments)
       : protocol_(chosen_rows(arguments)), trials_("tune", arguments.trials), transferred_(arguments.chosen) {
     for (const auto& row : protocol_.rows) check_strength(row);
+    std::error_code none;
+    check(transferred_.empty() || !std::filesystem::equivalent(transferred_, trials_.root() + "/chosen.csv", none),
+          "--chosen: ", transferred_, " is this output_dir's own; choose another output_dir for the transfer");
     for (const auto& row : protocol_.rows)  // a typing error in a row costs nothing
       for (const auto& point : row.points()) trials_.check_trial(trial(row, point, protocol_.tuning_seeds[0], "tune"));
   }
@@ -249,10 +252,29 @@ std::string csv_value(double value) {
   return std::isfinite(value) ? fmt::format("{:.8g}", value) : "";
 }
 
+// Lines of rows that this call leaves alone, where the file has the same columns.
+std::string other_lines(const std::string& path, const std::string& header, const std::vector<RowOutcome>& own) {
+  if (!path_exists(path)) return "";
+  const auto text = read_file(path, 1 << 20);
+  if (text.rfind(header, 0) != 0) return "";
+  std::string out;
+  const auto records = split_csv(text, path);
+  for (size_t r = 1; r < records.size(); ++r) {
+    const auto& fields = records[r].fields;
+    const auto mine = [&](const RowOutcome& o) { return o.row->label == fields[0]; };
+    if (std::any_of(own.begin(), own.end(), mine)) continue;
+    for (size_t i = 0; i < fields.size(); ++i) out += (i ? "," : "") + csv_safe_field(fields[i]);
+    out += "\n";
+  }
+  return out;
+}
+
 void ProtocolRun::write_chosen() const {
-  std::string out =
+  const std::string header =
       "label,method,searched_rates,strength,searched_values,points,tune_runs,diverged,tune_seconds,finalists,"
       "learning_rate,value,num_train_epochs,tune_AP,edge,test_runs,trained_parameters,bytes_kept,passes\n";
+  const auto path = trials_.root() + "/chosen.csv";
+  std::string out = header + other_lines(path, header, outcomes_);
   for (const auto& o : outcomes_) {
     const auto& row = *o.row;
     const std::vector<std::string> fields = {row.label,
@@ -278,7 +300,7 @@ void ProtocolRun::write_chosen() const {
     out += "\n";
   }
   make_folders(trials_.root());
-  write_file_atomically(trials_.root() + "/chosen.csv", out);
+  write_file_atomically(path, out);
 }
 
 void ProtocolRun::write_runs() const {

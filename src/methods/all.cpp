@@ -57,9 +57,13 @@ void check_combination(const std::vector<std::string>& parts, const std::string&
   std::vector<std::unique_ptr<Method>> methods;
   for (const auto& part : parts) methods.push_back(make_method(part));
   for (size_t a = 0; a < parts.size(); ++a)
-    for (size_t b = 0; b < parts.size(); ++b)
+    for (size_t b = 0; b < parts.size(); ++b) {
       check(a == b || methods[a]->combines_with(*methods[b]), "method '", printable(composition), "': ", parts[a],
             " cannot be combined with ", parts[b]);
+      check(!methods[a]->needs_lasting_adapters() || !methods[b]->renews_adapters(), "method '", printable(composition),
+            "': ", parts[a], " holds on to adapters that are trained through all stages, and ", parts[b],
+            " trains others in every stage; leave one of the two out");
+    }
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ class BranchUse final : public InputObserver {
 
 class BranchLora final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("branches", branches_, 1, 256,
             "a linear (N); lora_rank is shared out among them, lora_alpha / lora_rank scales each");

@@ -47,6 +47,7 @@ std::string sample_name(const SampleInfo& info) {
 
 class DMole final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("budget", budget_, 1e-6, 1, "part of the candidate linears that get an expert in a stage");
     visitor("vision_floor", vision_floor_, 0, 1, "part of them that is the vision tower's at least, where it has any");
@@ -96,6 +97,7 @@ class DMole final : public Method {
   // The autoencoder is fitted first: no pass needs it before its threshold is known.
   void plan(const PhasePlan& stage, std::vector<Phase>& phases) const override {
     check_several_tasks(stage, "d-mole recognises tasks by their autoencoders");
+    check_pictures(stage, "d-mole recognises tasks by picture and question");
     for (auto& phase : phases)
       if (phase.trains.empty()) phase.trains = {"adapters", "task"};
     Phase fit;

@@ -27,6 +27,7 @@ torch::Tensor flat(const NamedParameters& parameters) {
 
 class Ewc final : public Method {
  public:
+  bool needs_lasting_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("lambda", lambda_, 0, 1e12, "weight of the penalty; 0: off");
     visitor("accumulate", accumulate_, "Fisher of the last stage alone, the sum over stages, or an online average");

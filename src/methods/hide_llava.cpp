@@ -25,6 +25,7 @@ namespace {
 
 class HideLlava final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("temperature", temperature_, 1e-4, 1e3, "of the softmax over the stages' similarities");
     visitor("fusion", fusion_, "below the last layer: sums of factors, as released, or the sum of the products");

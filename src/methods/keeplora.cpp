@@ -21,6 +21,7 @@ constexpr int64_t kGradientMemory = int64_t(2) << 30;  // bytes of full gradient
 
 class KeepLora final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("weight_energy", weight_energy_, 0, 1,
             "part of a pretrained weight's energy that is protected; 0: nothing");

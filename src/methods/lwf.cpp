@@ -9,6 +9,7 @@ namespace {
 
 class Lwf final : public Method {
  public:
+  bool needs_lasting_adapters() const override { return true; }
   Keeps keeps() const override { return Keeps::teacher; }
   void visit(OptionVisitor& visitor) override {
     visitor("weight", weight_, 0, 1e6, "weight of the distillation; 0: off");

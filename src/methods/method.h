@@ -165,6 +165,10 @@ class Method {
   virtual Keeps keeps() const { return Keeps::statistics; }
   virtual bool joint() const { return false; }                      // one stage on the union of all tasks
   virtual bool combines_with(const Method&) const { return true; }  // in one run, as in "asr+ewc"
+  // Whether a stage trains other adapters than the one before, and whether the method needs those that are trained
+  // through all stages; two such methods do not go together.
+  virtual bool renews_adapters() const { return false; }
+  virtual bool needs_lasting_adapters() const { return false; }
   virtual void visit(OptionVisitor&) {}
   // The settings of its authors' code, of the run's options and its own: "preset: native" takes those that nobody set.
   virtual std::vector<Assignment> native() const { return {}; }

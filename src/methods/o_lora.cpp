@@ -18,6 +18,7 @@ namespace {
 
 class OLora final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("orthogonality", orthogonality_, 0, 1e6, "weight of the overlap with earlier adapters (l1); 0: off");
     visitor("norm", norm_, 0, 1e6, "weight of the new adapter's norms (l2); 0: off");

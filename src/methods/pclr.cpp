@@ -30,6 +30,7 @@ struct RankGates {
 
 class Pclr final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("pool", pool_, 2, 60, "stages whose lora_rank ranks are kept in full; from then on ranks are dropped");
     visitor("active", active_, 0, 65536,
@@ -75,6 +76,7 @@ class Pclr final : public Method {
   }
 
   void plan(const PhasePlan& stage, std::vector<Phase>& phases) const override {
+    check_several_tasks(stage, "pclr chooses ranks by the keys of tasks");
     if (stage.stage < pool_ || stage.stage >= stage.stages) return;
     Phase integrate;
     integrate.name = kIntegrate;

@@ -36,6 +36,7 @@ HeldTo held_to(const torch::Tensor& old, const torch::Tensor& log_old, const tor
 
 class Quad final : public Method {
  public:
+  bool needs_lasting_adapters() const override { return true; }
   Keeps keeps() const override { return Keeps::teacher; }
   void visit(OptionVisitor& visitor) override {
     visitor("lambda", lambda_, 0, 1, "weight of both terms; the task's loss has the rest. 0: off");

@@ -34,8 +34,9 @@ struct EnumNames<RouteBy> {
 
 namespace {
 
-constexpr int64_t kProbeRows = 256;  // of a new stage, that earlier slots are tried on
-constexpr double kHelps = 0.7;       // start: auto copies a slot whose loss is below so much of the base's
+constexpr int64_t kProbeRows = 256;   // of a new stage, that earlier slots are tried on
+constexpr double kHelps = 0.7;        // start: auto copies a slot whose loss is below so much of the base's
+constexpr double kKnowsItsOwn = 0.6;  // of a stage's samples, that its key should name
 constexpr int64_t kLongestDescription = 1024;
 
 // Losses on rows of a stage, of the base and of slots.
@@ -47,6 +48,7 @@ struct TriedSlots {
 
 class Route final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     parts_.visit(visitor);
     visitor("samples", samples_, 0, int64_t(1) << 40, "of a stage, drawn at random, whose keys are measured; 0: all");
@@ -80,6 +82,7 @@ class Route final : public Method {
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
     check_several_tasks(stage, "route chooses among stages by their keys");
+    parts_.check_parts();
   }
 
   void begin_stage(StageContext& stage) override {
@@ -109,6 +112,7 @@ class Route final : public Method {
     if (!bounded && stage.team.leads())
       log_warn("stage ", stage.stage, ": ", keys.size(0) / 10, " samples held out are too few for route.fallback ",
                choice_.fallback(), ", so no sample is too far from this stage; lower it, or give more samples");
+    if (stage.stage > 1 && stage.team.leads()) say_if_unlike(stage.stage, keys);
     if (share_ > 0) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
   }
 
@@ -258,6 +262,20 @@ class Route final : public Method {
     for (size_t t = 0; t < own_loss_.size(); ++t)
       if (slots_[t] == slot) out = own_loss_[t];
     return out;
+  }
+
+  // A stage whose own samples look to the key like those of another: its slot will hardly be asked.
+  void say_if_unlike(int stage, const torch::Tensor& keys) {
+    if (by_ != RouteBy::keys) return;
+    const auto some = keys.narrow(0, 0, std::min<int64_t>(kProbeRows, keys.size(0)));
+    const auto shares = choice_.of(some, keys_->groups(keys.size(1))).probabilities.mean(0);
+    const double own = shares[stage - 1].item<double>();
+    if (own >= kKnowsItsOwn) return;
+    const auto other = shares.narrow(0, 0, stage - 1).argmax().item<int64_t>();
+    log_warn("stage ", stage, ": its key names ", static_cast<int>(std::lround(100 * own)),
+             " % of its own samples, and stage ", other + 1, " takes ",
+             static_cast<int>(std::lround(100 * shares[other].item<double>())),
+             " %; try other keys (route.keys: [states, late]), or route.share if the two stages ask the same");
   }
 
   static StageFit own_slot(const RouteContext& context) {

@@ -27,6 +27,7 @@ namespace {
 
 class Sefe final : public Method {
  public:
+  bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
     visitor("weight", weight_, 0, 1e9, "of the mean size of new weights at marked positions; 0: off");
     visitor("marked", marked_, 1e-6, 1, "part of a linear's positions that a finished stage marks, its largest");

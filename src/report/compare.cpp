@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <sstream>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "report/braking.h"
+#include "report/contrasts.h"
 #include "report/novel_means.h"
 #include "report/sample_difference.h"
 
@@ -76,8 +79,14 @@ Group make_group(std::vector<const Run*> runs, const std::vector<std::string>& m
 
 // The untrained model: every run measured it, mostly with the same result, so an interval over runs would say nothing.
 Group zero_shot_group(const std::vector<const Run*>& runs, const std::vector<std::string>& metrics) {
+  // Runs of one seed asked the same samples of the same model: they are one measurement.
+  std::map<std::tuple<int64_t, int64_t, std::string>, std::vector<double>> asked;
+  for (const Run* run : runs) {
+    const double score = run->score("zero_shot");
+    if (std::isfinite(score)) asked[{run->seed, run->order, run->held_out}].push_back(score);
+  }
   std::vector<double> values;
-  for (const Run* run : runs) values.push_back(run->score("zero_shot"));
+  for (const auto& [draw, scores] : asked) values.push_back(spread_of(scores).mean);
   Group group;
   group.label = "zero-shot";
   group.zero_shot = true;
@@ -209,16 +218,53 @@ void choose_styles(std::vector<ComparisonTable>& tables) {
   for (auto& table : tables) table.styles = styles;
 }
 
+struct SearchSpent {
+  size_t points = 0, runs = 0;
+  std::map<std::string, std::set<double>> values;  // by option, those that are numbers
+};
+
+// Which of these is the least or the largest of what was tried: a better one may lie beyond.
+std::string ends_of(const SearchSpent& spent, const std::vector<std::string>& chosen) {
+  std::string out;
+  for (const auto& setting : chosen) {
+    const auto equals = setting.find('=');
+    const auto tried = spent.values.find(setting.substr(0, equals));
+    double value = 0;
+    if (equals == std::string::npos || tried == spent.values.end() || tried->second.size() < 2) continue;
+    if (!parse_double(setting.substr(equals + 1), value)) continue;
+    const bool low = value == *tried->second.begin(), high = value == *tried->second.rbegin();
+    if (low || high)
+      out +=
+          cat("; ", tried->first == "learning_rate" ? "rate" : tried->first, " at the ", low ? "low" : "high", " end");
+  }
+  return out;
+}
+
 void note_search(const ComparisonTable& search, ComparisonTable& table) {
-  std::map<std::string, std::pair<size_t, size_t>> spent;  // points and runs by label
+  std::map<std::string, SearchSpent> spent;  // by label
   for (const auto& group : search.groups) {
     const auto colon = group.label.find(':');
     if (colon == std::string::npos) continue;
-    auto& [points, runs] = spent[group.label.substr(0, colon)];
-    ++points;
-    runs += group.runs.size();
+    auto& own = spent[group.label.substr(0, colon)];
+    ++own.points;
+    own.runs += group.runs.size();
+    std::istringstream point(group.label.substr(colon + 1));
+    for (std::string setting; std::getline(point, setting, ',');) {
+      const auto equals = setting.find('=');
+      double value = 0;
+      if (equals != std::string::npos && parse_double(setting.substr(equals + 1), value))
+        own.values[setting.substr(0, equals)].insert(value);
+    }
   }
-  for (const auto& [label, count] : spent) table.searched[label] = cat(count.first, " points, ", count.second, " runs");
+  for (const auto& [label, own] : spent) {
+    auto& text = table.searched[label];
+    text = cat(own.points, " points, ", own.runs, " runs");
+    for (const auto& group : table.groups) {
+      if (group.label != label) continue;
+      const auto chosen = row_settings(group);
+      text += ends_of(own, {"learning_rate=" + chosen.rate, chosen.strength});
+    }
+  }
 }
 
 // The tables of the search say how each row lies against the baseline's curve over rates, and step aside.

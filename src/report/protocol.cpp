@@ -103,6 +103,13 @@ void set_row(Protocol& protocol, const Assignment& a) {
 void check_free(const ProtocolRow& row, const std::string& place) {
   const std::set<std::string> taken = {"method", "label", "learning_rate", "seeds", "eval_split", "output_dir"};
   check(taken.count(row.strength) == 0, place, ": strength cannot be ", row.strength, "; the protocol sets it");
+  const auto of_all = [](const std::string& key) {
+    return key.rfind("stream.", 0) == 0 || key == "model_name_or_path";
+  };
+  check(!of_all(row.strength), place, ": strength cannot be ", row.strength, "; all rows share stream and model");
+  for (const auto& set : row.sets)
+    check(!of_all(set.key), set.origin, ": row '", printable(row.label), "' cannot set ", set.key,
+          "; all rows share stream and model");
   for (const auto& set : row.sets)
     check(taken.count(set.key) == 0, set.origin, ": row '", printable(row.label), "' cannot set ", set.key,
           "; the protocol sets it");

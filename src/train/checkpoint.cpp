@@ -94,13 +94,13 @@ std::optional<Checkpoint> shared_checkpoint(std::optional<Checkpoint> mine, cons
 const torch::Tensor& Checkpoint::at(const std::string& name) const {
   for (const auto& [key, tensor] : tensors)
     if (key == name) return tensor;
-  fail("the checkpoint holds no '", name, "'; it was made by another version or method");
+  fail(where, " holds no '", name, "'; it was made by another version or method");
 }
 
 const torch::Tensor& Checkpoint::at(const std::string& name, at::IntArrayRef shape) const {
   const auto& out = at(name);
-  check(out.sizes() == shape, "the checkpoint's '", name, "' has shape ", shape_text(out.sizes()), ", not ",
-        shape_text(shape), "; it was made by another version or method");
+  check(out.sizes() == shape, where, ": '", name, "' has shape ", shape_text(out.sizes()), ", not ", shape_text(shape),
+        "; it was made by another version or method");
   return out;
 }
 

@@ -16,7 +16,8 @@ namespace asr {
 
 struct Checkpoint {
   NamedTensors tensors;
-  nlohmann::json state;     // "global_step" among it
+  nlohmann::json state;                  // "global_step" among it
+  std::string where = "the checkpoint";  // in messages
   NamedTensors apart = {};  // what kept.safetensors holds, where it was read by this process; `tensors` may be newer
 
   const torch::Tensor& at(const std::string& name) const;                         // a missing one is an error

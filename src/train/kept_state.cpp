@@ -125,11 +125,13 @@ void load_method_items(RunParts& parts, const NamedTensors& stored) {
 
 std::vector<ListedItem> listed_items(const RunParts& parts, ListHashes hashes) {
   auto out = listed_items(parts.key.composition, parts.methods, hashes);
+  std::set<std::string> trained;
+  for (const auto& [name, tensor] : parts.bank.trained()) trained.insert(name);
   for (const auto& slot : parts.bank.slots()) {
-    if (!parts.bank.is_frozen(slot)) continue;
     StateLister lister("slot.", hashes);
     const auto kind = parts.bank.layout(slot).teacher ? StateKind::teacher : StateKind::adapter;
-    for (auto& [name, tensor] : parts.bank.tensors_of(slot)) lister.tensor(name, kind, tensor);
+    for (auto& [name, tensor] : parts.bank.tensors_of(slot))
+      if (trained.count(name) == 0) lister.tensor(name, kind, tensor);
     out.insert(out.end(), lister.items.begin(), lister.items.end());
   }
   return out;

@@ -176,7 +176,7 @@ SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(mo
   const auto stored = stored_tensors(folder, bank_.slots());
   {
     at::NoGradGuard no_grad;
-    const Checkpoint all{stored, nlohmann::json::object(), {}};
+    const Checkpoint all{stored, nlohmann::json::object(), folder};
     for (auto& [name, tensor] : bank_.tensors()) {
       auto value = tensor;
       value.copy_(all.at(name, tensor.sizes()));

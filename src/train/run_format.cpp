@@ -81,7 +81,7 @@ nlohmann::json known_options(const nlohmann::json& stored, const nlohmann::json&
 // The slots that the methods lay out, stage by stage, each with the largest shapes of its tensors.
 void add_slots(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& methods) {
   const auto& run = facts.config.run;
-  const auto plain = plain_layout(*facts.model, run);
+  const auto plain = plain_layout(facts.model->all_sites(), run);
   AdapterBank bank(facts.model->all_sites());
   for (int stage = 1; stage <= static_cast<int>(facts.order.size()); ++stage)
     for (const auto& slot : stage_layout(methods, method_parts(facts.method), bank.sites(), plain, stage))

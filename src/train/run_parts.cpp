@@ -230,12 +230,11 @@ int64_t RunParts::answers_after(int stage) const {
   return out;
 }
 
-PlainLayout plain_layout(Backbone& model, const RunOptions& run) {
+PlainLayout plain_layout(const std::vector<AdapterSite>& all, const RunOptions& run) {
   SiteLayout each;
   each.rank = run.lora_rank;
   each.scale = run.lora_alpha / static_cast<double>(run.lora_rank);
-  const auto sites =
-      run.lora_sites == LoraSites::all ? adapted_sites(model.adaptable(), {}, AdaptedSites::all) : model.sites();
+  const auto sites = run.lora_sites == LoraSites::all ? adapted_sites(all, {}, AdaptedSites::all) : default_sites(all);
   return {alike(kTrainedSlot, sites, each), run.projector, run.projector_learning_rate};
 }
 
@@ -290,7 +289,8 @@ std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<M
 }
 
 void RunParts::make_slots(int stage) {
-  for (const auto& slot : stage_layout(methods, method_names, bank.sites(), plain_layout(model, config.run), stage))
+  for (const auto& slot :
+       stage_layout(methods, method_names, bank.sites(), plain_layout(model.all_sites(), config.run), stage))
     bank.ensure(slot, slot_seed(seed(), slot.name));
 }
 

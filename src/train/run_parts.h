@@ -93,7 +93,7 @@ struct PlainLayout {
   ProjectorTraining projector = ProjectorTraining::adapter;
   double projector_learning_rate = 0;
 };
-PlainLayout plain_layout(Backbone& model, const RunOptions& run);
+PlainLayout plain_layout(const std::vector<AdapterSite>& all, const RunOptions& run);
 // What the methods lay out in a stage; two that do are an error. A projector that has no adapter leaves their slots;
 // one that is trained whole is a slot of its own, the same in all stages.
 AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, const std::vector<std::string>& names,

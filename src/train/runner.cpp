@@ -146,6 +146,18 @@ std::vector<FoundRun> begin_output(const RunRequest& request, std::vector<RunKey
   return found;
 }
 
+// A run that could not begin leaves nothing that would stand in the way of the next try.
+void forget_output(const RunOptions& run, const RunKey& key, bool fresh_run, bool fresh_output) {
+  std::error_code none;
+  if (!fresh_run) return;
+  std::filesystem::remove(key.folder + "/fingerprint.json", none);
+  std::filesystem::remove(key.folder, none);  // no more than an empty folder
+  if (!fresh_output) return;
+  for (const char* file : {"/fingerprint.json", "/config.yaml", "/hashes.json"})
+    std::filesystem::remove(run.output_dir + file, none);
+  std::filesystem::remove(run.output_dir, none);
+}
+
 // What a process that was killed just after its last file left undecided.
 void settle_complete(const RunKey& key) {
   remove_temporaries(key.folder);
@@ -206,6 +218,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   check_scored(config.run, *stream);  // before hours of training
   if (const auto warning = batch_warning(config.run, *stream); team.leads() && !warning.empty()) log_warn(warning);
   auto keys = keys_of(config.run);
+  bool fresh_output = !path_exists(config.run.output_dir);
   std::vector<FoundRun> found(keys.size());
   std::optional<KeptSamples> kept;
   if (team.leads()) {
@@ -224,6 +237,7 @@ std::vector<std::string> run_all(const RunRequest& request) {
   for (const size_t i : order_by_samples(config.run, keys)) {
     const auto& key = keys[i];
     std::optional<FolderLock> lock;
+    const bool fresh_run = !path_exists(key.folder);
     if (team.leads()) {
       make_folders(key.folder);
       lock.emplace(key.folder);
@@ -236,11 +250,18 @@ std::vector<std::string> run_all(const RunRequest& request) {
     std::string problem;
     if (team.leads() && !read_fingerprint(key.folder + "/fingerprint.json", problem))
       write_file_atomically(key.folder + "/fingerprint.json", fingerprint_text(key.fingerprint));
-    Trainer trainer(config, key, *model, data.of(with_run_seed(config.run.stream, key.seed)), team);
-    trainer.run(request.resume, [&] {
+    std::optional<Trainer> trainer;
+    try {
+      trainer.emplace(config, key, *model, data.of(with_run_seed(config.run.stream, key.seed)), team);
+    } catch (...) {
+      if (team.leads()) forget_output(config.run, key, fresh_run, fresh_output);
+      throw;
+    }
+    fresh_output = false;
+    trainer->run(request.resume, [&] {
       if (!request.announce || announced || !team.leads()) return;
       announced = true;
-      for (const auto& line : header_lines({config, *stream, *model, path, trainer.trained_numbers(), trainer.steps(),
+      for (const auto& line : header_lines({config, *stream, *model, path, trainer->trained_numbers(), trainer->steps(),
                                             static_cast<int64_t>(keys.size()), team.size()}))
         log_info(line);
     });

@@ -64,6 +64,47 @@ TEST(DoctorCommand, AsksMethodsOfTheStream) {
   EXPECT_EQ(run_program({"doctor", folder / "c.yaml", "--set", "stream.tasks=2", "--json"}).status, 0);
 }
 
+// What a method refuses leaves nothing behind, so that the corrected command runs.
+TEST(RunCommand, ARunThatCannotBeginLeavesNoFolder) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_config(folder, "route");
+  for (const std::string wrong : {"route.keys=[state]", "route.layer=30"}) {
+    const auto refused = run_program({"run", folder / "c.yaml", "--set", wrong});
+    EXPECT_EQ(refused.status, 2) << wrong;
+    EXPECT_FALSE(std::filesystem::exists(folder / "run")) << wrong;
+  }
+  EXPECT_EQ(run_program({"doctor", folder / "c.yaml", "--set", "route.keys=[state]"}).status, 2);
+  EXPECT_EQ(run_program({"run", folder / "c.yaml", "--set", "stream.tasks=2"}).status, 0);
+  expect_refused({"run", folder / "c.yaml", "--set", "route.keys=[state]", "--set", "stream.tasks=2", "--resume"},
+                 "route.keys");
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/route/metrics.json"));
+}
+
+// Two tasks of the same rows: the second would hardly be asked.
+TEST(RunCommand, RouteSaysThatTwoStagesLookAlike) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  auto tasks = nlohmann::json::array();
+  for (const std::string task : {"a", "b"}) {
+    std::string rows;
+    for (int i = 0; i < 12; ++i) {
+      const auto picture = std::to_string(i) + ".png";
+      write_grey_picture(folder / picture, 20 * i);
+      rows += nlohmann::json{{"id", i}, {"image", picture}, {"question", "is it?"}, {"answer", "yes"}}.dump() + "\n";
+    }
+    for (const std::string split : {".train.jsonl", ".val.jsonl"}) write_text(folder / (task + split), rows);
+    tasks.push_back({{"name", task}, {"files", {{"train", task + ".train.jsonl"}, {"val", task + ".val.jsonl"}}}});
+  }
+  write_text(folder / "stream.json", nlohmann::json{{"tasks", tasks}}.dump());
+  write_text(folder / "c.yaml", "model_name_or_path: " + (folder / "model") + "\noutput_dir: " + (folder / "run") +
+                                    "\nstream:\n  name: manifest\n  path: " + folder.path() +
+                                    "\nmethod: route\nattention.layers: 2\nanalysis.overlays: 0\n");
+  const auto outcome = run_program({"run", folder / "c.yaml"});
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_CONTAINS(outcome.error, "stage 2: its key names 50 % of its own samples, and stage 1 takes 50 %");
+}
+
 // Of every task: here the second has none.
 TEST(DoctorCommand, AsksRoutersForPictures) {
   TemporaryFolder folder;

@@ -104,6 +104,7 @@ TEST_F(Plans, BadInputIsOneLineAndRunsNothing) {
   refused({"--set", "output_dir="}, "output_dir is not set");
   refused({"--set", "learning_rat=1"}, "did you mean 'learning_rate'");
   expect_refused({"tune", folder / "c.yaml"}, "not neither");
+  expect_refused({"tune", folder / "c.yaml", "--grid", "learning_rate=[0.001]"}, "a grid of one value");
   expect_refused({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1,2]", "--jobs", "2"}, "go with --protocol");
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
   std::filesystem::create_directories(folder / "out/tune");
@@ -168,6 +169,16 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
                                   folder / "out/chosen.csv", "--set", "output_dir=" + (folder / "other")});
   EXPECT_EQ(std::count(other.out.begin(), other.out.end(), '\n'), 4) << other.error;
   EXPECT_CONTAINS(other.out, "/other/test/held/learning_rate=0.002,ewc.lambda=100/seed-2");
+  // One row alone leaves the others' lines as they are.
+  const auto both = read_text(folder / "out/chosen.csv");
+  auto one = resumed;
+  one.insert(one.end(), {"--rows", "held"});
+  ASSERT_EQ(run_program(one).status, 0);
+  EXPECT_EQ(read_text(folder / "out/chosen.csv"), both);
+  auto own = resumed;
+  own.insert(own.end(), {"--chosen", folder / "out/chosen.csv"});
+  expect_refused(own, "is this output_dir's own");
+  EXPECT_EQ(read_text(folder / "out/chosen.csv"), both);
   const auto table = read_text(folder / "out/runs.csv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
 }

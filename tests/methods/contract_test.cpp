@@ -181,11 +181,25 @@ TEST(MethodNames, AreWrittenInOneWay) {
   }
 }
 
+// EWC's penalty would pull a stage's own adapter to that of another stage, or find no number to compare.
+TEST(MethodNames, SayWhyTwoMethodsDoNotGoTogether) {
+  for (const std::string other : {"o-lora", "keeplora", "hide-llava", "route", "sefe", "branchlora", "d-mole", "pclr"})
+    for (const std::string lasting : {"ewc", "lwf", "quad"})
+      EXPECT_CONTAINS(message_of([&] { method_parts(lasting + "+" + other); }),
+                      lasting + " holds on to adapters that are trained through all stages, and " + other +
+                          " trains others in every stage");
+  EXPECT_EQ(method_parts("ewc+moelora").size(), 2u);
+  EXPECT_EQ(method_parts("asr+o-lora").size(), 2u);
+}
+
 TEST(MethodNames, CombineWhereTheMethodsAllowIt) {
   for (const auto& a : registered_methods())
     for (const auto& b : registered_methods()) {
       if (a == b) continue;
-      const bool may = make_method(a)->combines_with(*make_method(b)) && make_method(b)->combines_with(*make_method(a));
+      const auto one = make_method(a), other = make_method(b);
+      const bool lasting = !(one->needs_lasting_adapters() && other->renews_adapters()) &&
+                           !(other->needs_lasting_adapters() && one->renews_adapters());
+      const bool may = one->combines_with(*other) && other->combines_with(*one) && lasting;
       const auto message = message_of([&] { method_parts(a + "+" + b); });
       EXPECT_EQ(message.empty(), may) << a << "+" << b << ": " << message;
     }

@@ -44,7 +44,7 @@ struct MethodCase {
   void lay_out(int stage) {
     std::vector<std::unique_ptr<Method>> methods;
     methods.push_back(std::move(method));
-    for (const auto& slot : stage_layout(methods, {name}, bank->sites(), plain_layout(*model, run), stage))
+    for (const auto& slot : stage_layout(methods, {name}, bank->sites(), plain_layout(model->all_sites(), run), stage))
       bank->ensure(slot, static_cast<uint64_t>(stage));
     method = std::move(methods[0]);
     trained = bank->trained();

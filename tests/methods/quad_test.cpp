@@ -374,7 +374,7 @@ TEST(Quad, RefusesWhatCannotBe) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   EXPECT_CONTAINS(message_of([&] { run_small(small_run(folder / "model", folder / "out", "quad+o-lora")); }),
-                  "quad copies the one adapter that is trained, and another method of this run has an adapter a stage");
+                  "quad holds on to adapters that are trained through all stages, and o-lora trains others");
   QuadCase fixture({});
   const auto set = fixture.data();
   fixture.lay_out(1);

@@ -109,7 +109,7 @@ TEST_F(RouteRun, RefusesOtherAdaptersAndASingleTask) {
     return message_of([&] { run_small(small_run(*place_ / "model", *place_ / method, method)); });
   };
   EXPECT_CONTAINS(message("route+o-lora"), "methods route and o-lora both lay out the adapters");
-  EXPECT_CONTAINS(message("lwf+route"), "lwf copies the one adapter that is trained");
+  EXPECT_CONTAINS(message("lwf+route"), "lwf holds on to adapters that are trained through all stages, and route");
   for (const std::string method : {"route", "hide-llava"}) {
     auto alone = small_run(*place_ / "model", *place_ / ("alone-" + method), method);
     alone.push_back({"stream.tasks", "1", "test"});

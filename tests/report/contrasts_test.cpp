@@ -211,6 +211,38 @@ TEST(Braking, TheBestFamilyCounts) {
   EXPECT_NEAR(curve_at(curve, 35), 26, 1e-9);
 }
 
+TEST_F(Contrasts, SaysWhichChoiceLiesAtTheEndOfItsSearch) {
+  for (const char* rate : {"0.001", "0.002", "0.005"})
+    for (const char* value : {"1", "10", "100"})
+      add_point(set, "x", std::string("learning_rate=") + rate + ",ewc.lambda=" + value, 30, {21});
+  for (auto& run : set.runs) {
+    if (run.label != "x") continue;
+    run.rate = 0.005;
+    run.strength = "ewc.lambda=10.0";
+  }
+  EXPECT_CONTAINS(markdown_tables(compare_runs(set, options)), "9 points, 9 runs; rate at the high end |");
+  for (auto& run : set.runs) {
+    if (run.label != "x") continue;
+    run.rate = 0.002;
+    run.strength = "ewc.lambda=1.0";
+  }
+  EXPECT_CONTAINS(markdown_tables(compare_runs(set, options)), "9 points, 9 runs; ewc.lambda at the low end |");
+}
+
+// Six runs of three seeds asked the base three times: 10, 11 and 12.
+TEST(ZeroShot, ASeedIsOneMeasurement) {
+  RunSet runs;
+  for (int64_t seed = 1; seed <= 3; ++seed)
+    for (const char* label : {"vanilla", "x"}) {
+      runs.runs.push_back(made_up("hue", label, seed, 20));
+      runs.runs.back().scores["zero_shot"] = 9.0 + static_cast<double>(seed);
+    }
+  const auto table = compare_runs(runs, {}).tables.at(0);
+  ASSERT_TRUE(table.groups.at(0).zero_shot);
+  EXPECT_NEAR(table.groups[0].scores.at(0).mean, 11, 1e-9);
+  EXPECT_NEAR(table.groups[0].scores[0].deviation, 1, 1e-9);
+}
+
 TEST_F(Contrasts, TheSearchNamesBrakesInTheReportedRow) {
   add_point(set, "vanilla", "learning_rate=0.001,num_train_epochs=1", 20, {20});
   add_point(set, "vanilla", "learning_rate=0.002,num_train_epochs=1", 40, {24});

@@ -65,6 +65,8 @@ TEST(Protocol, BadFilesAreRefused) {
   EXPECT_CONTAINS(refusal(kProtocol, "strength: asr.beta", "strength: eval_split"), "strength cannot be eval_split");
   EXPECT_CONTAINS(refusal(kProtocol, "strength: asr.beta", "strength: learning_rate"), "the protocol sets it");
   EXPECT_CONTAINS(refusal(kProtocol, "    set:\n", "    set:\n      eval_split: test\n"), "cannot set eval_split");
+  EXPECT_CONTAINS(refusal(kProtocol, "    set:\n", "    set:\n      stream.seed: 7\n"),
+                  "cannot set stream.seed; all rows share stream and model");
   EXPECT_CONTAINS(refusal(kProtocol, "values: [1, 3]", "values: [3]"), "a grid of one value");
   EXPECT_CONTAINS(refusal(kProtocol, "values: [1, 3]", "values: [1, 2, 3]"), "the same budget");
   EXPECT_CONTAINS(refusal(kProtocol, "[1, 2, 3]", "[1, 2, 103]"), "seed 103 is for tuning and for testing");

@@ -74,7 +74,8 @@ TEST(RunSites, AllLinearsAndTheProjectorApart) {
   std::vector<std::unique_ptr<Method>> methods;
   methods.push_back(make_method("o-lora"));
   const auto layout = [&](const std::vector<std::pair<std::string, std::string>>& values, int stage) {
-    return stage_layout(methods, {"o-lora"}, model->adaptable(), plain_layout(*model, resolved(values).run), stage);
+    return stage_layout(methods, {"o-lora"}, model->adaptable(), plain_layout(model->all_sites(), resolved(values).run),
+                        stage);
   };
   const auto usual = layout({}, 1);
   ASSERT_EQ(usual.size(), 1u);

@@ -65,6 +65,19 @@ void KeyChoice::visit(OptionVisitor& visitor) {
   visitor("tap_layers", tap_layers, 1, 1000, "last layers whose attention is looked at (keys: spectra)");
 }
 
+void KeyChoice::check_parts() const {
+  check(!parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
+  for (const auto& part : parts) {
+    check(std::count(parts.begin(), parts.end(), part) == 1, "route.keys: names ", printable(part), " twice");
+    check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
+          "' is unknown", did_you_mean(part, kKeyParts));
+  }
+  check(heads == KeyHeads::average || has("spectra"),
+        "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
+  check(sides != KeySides::picture || parts != std::vector<std::string>{"tokens"},
+        "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
+}
+
 bool KeyChoice::has(const std::string& part) const {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
@@ -105,19 +118,9 @@ int64_t KeyChoice::most_pairs(int64_t width, int64_t descriptor) const {
 
 SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral, int64_t depth)
     : choice_(choice), spectral_(spectral), depth_(depth) {
-  check(!choice_.parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
-  for (const auto& part : choice_.parts) {
-    check(std::count(choice_.parts.begin(), choice_.parts.end(), part) == 1, "route.keys: names ", printable(part),
-          " twice");
-    check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
-          "' is unknown", did_you_mean(part, kKeyParts));
-  }
+  choice_.check_parts();
   check(depth > 0 || !choice_.has("late"),
         "route.keys: late states are of a language model, and this one has no layers");
-  check(choice_.heads == KeyHeads::average || choice_.has("spectra"),
-        "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
-  check(choice_.sides != KeySides::picture || choice_.parts != std::vector<std::string>{"tokens"},
-        "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
 }
 
 torch::Tensor SampleKeys::projected(const std::string& name, const torch::Tensor& part) const {

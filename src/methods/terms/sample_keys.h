@@ -44,6 +44,7 @@ struct KeyChoice {
   int64_t layer = 1, dimension = 1024, tap_layers = 4;
 
   void visit(OptionVisitor& visitor);
+  void check_parts() const;  // names that nobody knows, and choices that leave nothing
   bool has(const std::string& part) const;
   bool needs_all_layers() const { return has("spectra") || has("late"); }
   bool keeps_heads() const { return heads == KeyHeads::kept && has("spectra"); }

@@ -5,9 +5,6 @@
 namespace asr {
 
 void PreviousAdapter::check_possible(const AdapterBank& bank) const {
-  check(bank.has(kTrainedSlot), method_,
-        " copies the one adapter that is trained, and another method of this run has an adapter a stage; leave one of "
-        "the two out");
   check(!bank.has(kProjectorSlot), method_,
         "'s teacher is an adapter alone, and this run trains the projector whole; set projector=adapter or frozen");
 }
