@@ -3,8 +3,8 @@
 # paper's numbers beside ours. What is there already goes on where it stopped. Streams must be prepared (docs/runbook.md).
 # usage: tools/paper_table.sh vqa | cit OUT BACKBONE.yaml [SETTINGS FOR asr run...]
 #   e.g. tools/paper_table.sh cit out/cit configs/backbones/llava-1.5-7b.yaml --set model_name_or_path=DIR
-# ASR: the program (build/asr). SEEDS: [0,1,2]. PROCESSES: 1. PRESET=native: each method with its authors' settings, in
-# a folder of its own. PLAN=1: 'asr doctor --assume' of every setting instead of runs.
+# ASR: the program (build/asr). SEEDS: [0,1,2]. PROCESSES: 1. PRESET=native: each method that has its authors' settings
+# with them, in a folder of its own; the others have none and are left out. PLAN=1: 'asr doctor --assume' of every setting instead of runs.
 set -euo pipefail
 asr=$(realpath "${ASR:-build/asr}")
 table=${1:?vqa or cit}
@@ -20,13 +20,30 @@ case $table in
 esac
 methods_of() { sed -n 's/^method: \[\(.*\)\]$/\1/p' "configs/paper/$1.yaml" | tr -d ','; }
 
-# One folder; further arguments are settings.
+native_keys() { "$asr" methods "$1" | awk '/^under preset: native/ { on = 1; next } !NF { on = 0 } on { print $1 }'; }
+kept=$(mktemp -d)
+trap 'rm -rf "$kept"' EXIT
+
+# A file without the options that a method's authors set: a preset gives values only to what no file names.
+without_native() {
+  local pattern=$(native_keys "$2" | sed 's/\./\\./g' | paste -sd '|')
+  sed -E "/^($pattern):/d" "$1" > "$kept/$(basename "$1")"
+  echo "$kept/$(basename "$1")"
+}
+
+# One folder, for one method with its authors' settings where it is named; further arguments are settings.
 run() {
-  local setting=${1%:*} step=${1#*:} folder=$2 resume=
-  shift 2
+  local setting=${1%:*} step=${1#*:} folder=$2 method=$3 resume=
+  shift 3
   local each=$(batch_of per_device_train_batch_size)
   local files=("configs/paper/$setting.yaml" "$backbone")
-  local options=(--set "output_dir=$folder" --set "gradient_accumulation_steps=$((step / each))" --set "seeds=${SEEDS:-[0,1,2]}")
+  local options=(--set "output_dir=$folder" --set "seeds=${SEEDS:-[0,1,2]}")
+  if [ "$method" ]; then
+    files=("$(without_native "${files[0]}" "$method")" "$(without_native "$backbone" "$method")")
+    options+=(--set "method=$method" --set preset=native)
+  else
+    options+=(--set "gradient_accumulation_steps=$((step / each))")
+  fi
   if [ "${PLAN:-}" ]; then
     "$asr" doctor "${files[@]}" "${options[@]}" "$@" --assume || true  # it says what fails; the other settings are planned too
     return
@@ -42,11 +59,11 @@ for entry in $settings; do
     for method in $(methods_of "$setting"); do
       "$asr" methods "$method" | grep -q 'under preset: native' || continue
       folders+=("$out/$setting-$method")
-      run "$entry" "$out/$setting-$method" --set "method=$method" --set preset=native "$@"
+      run "$entry" "$out/$setting-$method" "$method" "$@"
     done
   else
     folders+=("$out/$setting")
-    run "$entry" "$out/$setting" "$@"
+    run "$entry" "$out/$setting" "" "$@"
   fi
 done
 [ "${PLAN:-}" ] || "$asr" compare "${folders[@]}" --layout "paper-$table" --format markdown

@@ -45,7 +45,8 @@ class Pclr final : public Method {
     visitor("integration_rate", rate_, 1e-6, 100, "of that, as a part of the learning rate");
     visitor("top", divergence_.top, 1, 1000000, "likeliest words of the old pool that the new one learns from");
     visitor("temperature", divergence_.temperature, 1e-3, 1e3, "of both distributions over them");
-    visitor("sites", sites_, kAdaptedSitesHelp);
+    visitor("sites", sites_,
+            "run: the linears that every run adapts; all: every linear of the language model; never the projector");
   }
 
   std::vector<Assignment> native() const override {
