@@ -150,7 +150,7 @@ TEST_F(RunSummary, TaskNamesOfEveryKind) {
 
 TEST_F(RunSummary, AGridIsJudgedByTheMatrices) {
   write_config(folder / "out", "vanilla", "");
-  const std::vector<std::string> tune = {"tune",     folder / "c.yaml", "--grid", "learning_rate=[0.01]",
+  const std::vector<std::string> tune = {"tune",     folder / "c.yaml", "--grid", "learning_rate=[0.01,0.02]",
                                          "--resume", "--json"};
   const auto before = run_program(tune);
   ASSERT_EQ(before.status, 0) << before.error;

@@ -12,7 +12,7 @@ TEST(CheckpointTensors, OfAnotherShapeAreNamed) {
   Checkpoint checkpoint;
   checkpoint.tensors = {{"adapter.a", at::zeros({2, 3})}};
   EXPECT_EQ(checkpoint.at("adapter.a", {2, 3}).numel(), 6);
-  EXPECT_CONTAINS(error_of([&] { checkpoint.at("adapter.a", {6}); }), "the checkpoint's 'adapter.a' has shape");
+  EXPECT_CONTAINS(error_of([&] { checkpoint.at("adapter.a", {6}); }), "the checkpoint: 'adapter.a' has shape");
   EXPECT_CONTAINS(error_of([&] { checkpoint.at("adapter.b", {6}); }), "holds no 'adapter.b'");
 }
 
