@@ -13,8 +13,7 @@ class PreviousAdapter {
  public:
   explicit PreviousAdapter(std::string method) : method_(std::move(method)), slot_(method_ + ".teacher") {}
 
-  // Asked before anything is trained: a slot a stage leaves no single adapter to be the teacher, and a whole projector
-  // is in none.
+  // Asked before anything is trained: a projector that is trained whole is in no adapter.
   void check_possible(const AdapterBank& bank) const;
   void take(StageContext& stage);  // when a stage is over
 
