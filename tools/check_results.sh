@@ -83,6 +83,8 @@ each_page() {
     results/world-cue.csv results/world-blur.csv
   "$1" results_thing protocol_page "A cue that no word tells: world-thing" configs/protocol_thing.yaml \
     results/world-thing.csv
+  "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
+    results/world-hue-capacity.csv
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
     results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
 }

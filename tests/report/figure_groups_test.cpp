@@ -116,10 +116,22 @@ TEST_F(FigureGroups, StorageAndLossesHaveTheirNumbersToo) {
   write_text(path + "/log.jsonl", R"({"loss":2.5,"task_loss":2,"spectral_loss":0.5,"current_steps":1,"stage":1})"
                                   "\n");
   EXPECT_EQ(draw(figure_storage).csv,
-            "label,keeps_old_data,stored_bytes,adapter_parameters,step_ms,train_seconds,eval_seconds\n"
-            "asr,yes,4096,73728,12.5,95,8\n");
+            "label,keeps_old_data,stored_bytes,adapter_parameters,step_ms,step_ratio,train_seconds,eval_seconds\n"
+            "asr,yes,4096,73728,12.5,,95,8\n");
   EXPECT_EQ(draw(figure_losses).csv,
             "label,term,step,value\nasr,loss,1,2.5\nasr,task_loss,1,2\nasr,spectral_loss,1,0.5\n");
+}
+
+TEST_F(FigureGroups, StorageSaysHowMuchLongerAStepTakesThanTheBaselines) {
+  for (const auto& [label, milliseconds] : std::map<std::string, double>{{"vanilla", 10}, {"asr", 12.5}}) {
+    auto run = run_of(label, label);
+    run.step_ms = milliseconds;
+    write_run(folder.path(), run);
+  }
+  const auto figure = draw(figure_storage);
+  EXPECT_CONTAINS(figure.csv, "vanilla,no,4096,73728,10,1,95,8\n");
+  EXPECT_CONTAINS(figure.csv, "asr,no,4096,73728,12.5,1.25,95,8\n");
+  EXPECT_CONTAINS(figure.html, "<td>12.5 ms (1.25x)</td>");
 }
 
 TEST_F(FigureGroups, EveryDrawingHasItsNumbersBesideIt) {

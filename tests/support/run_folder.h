@@ -25,7 +25,8 @@ struct FabricatedRun {
   std::vector<std::vector<double>> rows = {{50}, {40, 60}, {45, 50, 70}};  // a joint run has the last one alone
   std::string held_out;                                                    // concept group that training left out
   std::vector<std::vector<double>> novel;  // matrix_novel.csv, where not empty; NaN: no such questions
-  int questions = 20;                      // a task
+  double step_ms = 12.5;
+  int questions = 20;  // a task
   int image_size = 16;
   bool log = true, predictions = true, analysis = true;
   bool samples = false;  // single samples in the analyses, and whole descriptors
@@ -307,7 +308,7 @@ inline std::string write_run(const std::string& out, const FabricatedRun& run) {
                                   {"tasks", run.tasks},
                                   {"scores", fabricated_scores(run)},
                                   {"cost",
-                                   {{"step_ms", 12.5},
+                                   {{"step_ms", run.step_ms},
                                     {"train_seconds", 95.0},
                                     {"eval_seconds", 8.0},
                                     {"stored_bytes", 4096},
