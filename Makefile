@@ -26,9 +26,6 @@ endif
 ifdef ASR_FFMPEG
 CMAKE_ARGS += -DASR_FFMPEG=$(ASR_FFMPEG)
 endif
-# On CPUs with tile instructions the products of Debian's OpenBLAS are three times as slow as with the kernels of the
-# CPUs before them (docs/performance.md).
-BLAS := $(if $(OPENBLAS_CORETYPE),,$(shell grep -qw amx_tile /proc/cpuinfo && echo OPENBLAS_CORETYPE=SkylakeX))
 FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SETUP := $(if $(filter 1 ON on yes,$(ASR_FFMPEG)),ffmpeg,build)
 
@@ -75,7 +72,7 @@ test-browser:
 # Without the tests and benchmarks, which take as long to build.
 demo: configure
 	@cmake --build --preset $(PRESET) --target asr
-	@$(BLAS) build/asr demo $(DEMO_ARGS)
+	@build/asr demo $(DEMO_ARGS)
 
 fuzz:
 	@tools/setup.sh fuzz

@@ -7,7 +7,7 @@ set -euo pipefail
 asr=$(realpath "${1:-build/asr}")
 write=${2:-}
 cd "$(dirname "$0")/.."
-compare="compare results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv --protocol configs/protocol_methods.yaml"
+compare="compare results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods --protocol configs/protocol_methods.yaml"
 compare+=" --format markdown --metric AP,AF"
 printed=$("$asr" $compare)
 

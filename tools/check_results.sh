@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 # Three tables (AP, differences in AP, AF), a row a label, a column a stream and backbone.
 tables() {
-  "$asr" compare results/world-10.csv results/world-cit.csv --format csv --metric AP,AF | awk -F, '
+  "$asr" compare results/world-10.csv:one-rate results/world-cit.csv:one-rate --format csv --metric AP,AF | awk -F, '
     NR == 1 { next }
     {
       setting = $1 ", " $2; label = $3; key = $5 SUBSEP label SUBSEP setting
@@ -76,17 +76,17 @@ folded() {
 # usage: each_page ACTION: calls it with the name of every such page, what makes it, and what that takes.
 each_page() {
   "$1" results_protocol protocol_page "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
-    results/world-hue.csv results/world-rule.csv
+    results/world-hue.csv:short results/world-rule.csv:short
   "$1" results_methods protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
-    results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
+    results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
   "$1" results_faint protocol_page "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
-    results/world-cue.csv results/world-blur.csv
+    results/world-cue.csv:faint results/world-blur.csv:faint
   "$1" results_thing protocol_page "A cue that no word tells: world-thing" configs/protocol_thing.yaml \
-    results/world-thing.csv
+    results/world-thing.csv:thing
   "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
-    results/world-hue-capacity.csv
+    results/world-hue.csv:capacity
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
-    results/world-hue-methods.csv results/world-rule-methods.csv results/world-10-methods.csv
+    results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
 }
 write_page() {
   "${@:2}" >"docs/$1.md"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The runs behind docs/results_at_one_rate.md: every method, ablation and design variant, and ASR beside EWC and ER, on both built-in backbones and two streams,
 # over five seeds. What is complete in OUT or in results/ is left alone, so the work can go on where it stopped. At the end the
-# finished runs are added to results/STREAM.csv.
+# finished runs are added to results/STREAM.csv, as the series one-rate.
 # usage: tools/run_results.sh [OUT] [DEVICE] [JOBS] [SECONDS]
 #   OUT      where the runs go (default out/results)       DEVICE  cpu or cuda (default cpu)
 #   JOBS     runs at a time (default 1)                    SECONDS stop after this long; 0: never (default)
@@ -34,7 +34,7 @@ run_one() {
   local folder=$out/$stream/$backbone/$label seeds=() name=$label
   [ "$method" = "$label" ] || name=asr-$label
   for seed in 0 1 2 3 4; do
-    grep -qs "^$stream,$backbone,,$name,0,$seed," "results/$stream.csv" || seeds+=("$seed")
+    grep -qs "^one-rate,$stream,$backbone,,$name,0,$seed," "results/$stream.csv" || seeds+=("$seed")
   done
   [ "${#seeds[@]}" -gt 0 ] || { echo "in results/ already: $1"; return; }
   mkdir -p "$(dirname "$folder")"
@@ -51,5 +51,5 @@ list | grep -E "${ONLY:-.}" | "${limit[@]}" xargs -P "$jobs" -d '\n' -I{} bash -
 shopt -s nullglob
 for stream in world-10 world-cit; do
   runs=("$out/$stream"/*/*/)
-  [ "${#runs[@]}" -eq 0 ] || "$asr" compare "${runs[@]}" --metric AP --csv "results/$stream.csv" >/dev/null
+  [ "${#runs[@]}" -eq 0 ] || "$asr" compare "${runs[@]}" --metric AP --csv "results/$stream.csv:one-rate" >/dev/null
 done

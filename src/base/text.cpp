@@ -54,9 +54,9 @@ std::string trimmed(const std::string& text) {
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string out;
-  for (const auto& part : parts) {
-    if (!out.empty()) out += separator;
-    out += part;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) out += separator;
+    out += parts[i];
   }
   return out;
 }

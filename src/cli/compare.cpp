@@ -37,7 +37,7 @@ std::string rendered(const Comparison& comparison, const std::string& format) {
 }
 
 void write_runs(const std::string& path, const RunSet& set) {
-  const auto merge = merge_runs_csv(path, set.runs);
+  const auto merge = merge_runs_csv(runs_table(path), set.runs);
   for (const auto& line : merge.left_out) log_warn(printable(line, 500));
   log_info("written: ", path, ", ", merge.rows, " runs (", merge.added, " new, ", merge.replaced, " replaced)");
 }
@@ -128,7 +128,10 @@ void compare(const CompareArguments& arguments, const Common& common) {
 void add_compare_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("compare", "tables over runs: means, intervals, differences to a baseline");
   auto arguments = std::make_shared<CompareArguments>();
-  command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
+  command
+      ->add_option("RUN", arguments->runs,
+                   "output folders of asr run, method folders in them, or tables of runs: FILE.csv, or FILE.csv:SERIES "
+                   "for some of its runs")
       ->required();
   command->add_option("--format", arguments->format, "text | markdown | latex | csv")
       ->check(CLI::IsMember({"text", "markdown", "latex", "csv"}))
@@ -140,7 +143,10 @@ void add_compare_command(CLI::App& app, Common& common) {
       ->add_option("--metric", arguments->metrics,
                    "scores to show, e.g. AP,AF (default AP,AF,Avg,BWT,MFT, and AP_novel,AF_novel where there are any)")
       ->type_name("LIST");
-  command->add_option("--csv", arguments->csv, "table of runs to which these are added, e.g. results/world-10.csv")
+  command
+      ->add_option("--csv", arguments->csv,
+                   "table of runs to which these are added, e.g. results/world-10.csv:methods, where methods names the "
+                   "series")
       ->type_name("FILE");
   command
       ->add_option("--protocol", arguments->protocol,

@@ -31,7 +31,7 @@ struct DemoRow {
   std::vector<std::pair<std::string, std::string>> options;
 };
 
-// Each at its best setting with one epoch on the split `tune` of this stream (results/world-hue.csv, seed 101).
+// Each at its best setting with one epoch on the split `tune` of this stream (results/world-hue.csv:short, seed 101).
 const std::vector<DemoRow>& demo_rows() {
   static const std::vector<DemoRow> rows = {{"vanilla", "vanilla", "0.002", {}},
                                             {"asr", "asr", "0.002", {}},

@@ -90,7 +90,10 @@ void report(const ReportArguments& arguments, const Common& common) {
 void add_report_command(CLI::App& app, Common& common) {
   auto* command = app.add_subcommand("report", "one HTML file over runs: tables, score matrices, curves, attention");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("RUN", arguments->runs, "output folders of asr run, method folders in them, or tables of runs")
+  command
+      ->add_option("RUN", arguments->runs,
+                   "output folders of asr run, method folders in them, or tables of runs: FILE.csv, or FILE.csv:SERIES "
+                   "for some of its runs")
       ->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write (default: report.html in the one RUN)")
       ->type_name("FILE");

@@ -310,7 +310,7 @@ void ProtocolRun::write_runs() const {
     for (auto& run : tuning_runs(*o.row, planned)) all.push_back(std::move(run));
     all.insert(all.end(), o.tests.begin(), o.tests.end());
   }
-  merge_runs_csv(trials_.root() + "/runs.csv", all);
+  merge_runs_csv({trials_.root() + "/runs.csv", ""}, all);
 }
 
 MeanTest test_ap(const RowOutcome& o) {

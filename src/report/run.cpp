@@ -346,7 +346,7 @@ void load_or_skip(const fs::path& folder, const fs::path& root, RunSet& set, Dam
 std::vector<std::string> run_folders(const std::vector<std::string>& paths) {
   std::set<std::string> out;
   for (const auto& given : paths)
-    for (const auto& folder : folders_in(normal_path(given))) out.insert(folder.string());
+    for (const auto& folder : folders_in(normal_path(runs_table(given).path))) out.insert(folder.string());
   return {out.begin(), out.end()};
 }
 
@@ -355,11 +355,12 @@ RunSet load_runs(const std::vector<std::string>& paths, Damaged damaged) {
   std::set<fs::path> seen;
   bool only_out = paths.size() == 1;
   for (const auto& given : paths) {
-    const fs::path path = normal_path(given);
+    const auto table = runs_table(given);
+    const fs::path path = normal_path(table.path);
     if (!fs::is_directory(path)) {
       only_out = false;
-      if (!seen.insert(fs::canonical(path)).second) continue;
-      for (auto& run : read_runs_csv(path.string(), set.notes)) set.runs.push_back(std::move(run));
+      if (!seen.insert(RunsTable{fs::canonical(path).string(), table.series}.name()).second) continue;
+      for (auto& run : read_runs_csv({path.string(), table.series}, set.notes)) set.runs.push_back(std::move(run));
       continue;
     }
     const bool method = is_run_folder(path);

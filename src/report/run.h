@@ -26,10 +26,11 @@ struct RunCost {  // NaN where the file says nothing
 };
 
 struct Run {
-  std::string folder;  // of the method, e.g. OUT/asr-seed2; "FILE:LINE" for a row of a table
+  std::string folder;  // of the method, e.g. OUT/asr-seed2; "TABLE:LINE" for a row of a table
   std::string root;    // OUT, or the table
   std::string label;   // the method and its variant, e.g. asr-no-angular
   std::string method, stream, backbone;
+  std::string series;    // of a table of runs: what it was made for, with others; empty: not named
   std::string held_out;  // concept group that training left out (VQACL's novel composition); empty: none
   std::string split;     // that was scored; empty: not known, so val
   std::string settings;  // hash of options and data, the same for other seeds and orders; empty: not known
@@ -69,9 +70,9 @@ struct RunSet {
   std::string out;                   // the one OUT folder that was named; empty when several, or a method folder
 };
 
-// Each path is an OUT folder, a method folder or a table of runs (runs_csv.h). Bad content is an error. An unfinished
-// run keeps its scores over the stages so far under a label that says how many there are; one without any stage is
-// skipped; no run at all is an error.
+// Each path is an OUT folder, a method folder or a table of runs, FILE.csv or FILE.csv:SERIES (runs_csv.h). Bad content
+// is an error. An unfinished run keeps its scores over the stages so far under a label that says how many there are;
+// one without any stage is skipped; no run at all is an error.
 enum class Damaged { is_an_error, is_skipped };  // a run that cannot be read, or stands twice
 RunSet load_runs(const std::vector<std::string>& paths, Damaged damaged = Damaged::is_an_error);
 

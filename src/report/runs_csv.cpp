@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -26,9 +27,12 @@ namespace {
 constexpr std::array<const char*, 11> kScoreColumns = {
     "AP", "AF", "AF_vqacl", "Last", "Avg", "BWT", "MFT", "zero_shot", "AP_novel", "AF_novel", "AF_novel_vqacl"};
 
-// One list of columns serves writing, reading and the header. The first six are a row's identity.
+constexpr char kNameCharacters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+// One list of columns serves writing, reading and the header. The first seven are a row's identity.
 template <class Row>
 void visit_columns(Row& row, Run& run) {
+  row.text("series", run.series);
   row.text("stream", run.stream);
   row.text("backbone", run.backbone);
   row.text("held_out", run.held_out);
@@ -56,12 +60,12 @@ void visit_columns(Row& row, Run& run) {
   row.matrix("novel", run.novel);
 }
 
-using RowKey =
-    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, int64_t, int64_t>;
+using RowKey = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, std::string,
+                          int64_t, int64_t>;
 
 RowKey key_of(const Run& run) {
-  return {run.stream,        run.backbone, run.held_out, run.scored_split(),
-          run.answer_head(), run.label,    run.order,    run.seed};
+  return {run.series,        run.stream, run.backbone, run.held_out, run.scored_split(),
+          run.answer_head(), run.label,  run.order,    run.seed};
 }
 
 // A spreadsheet must not take a name for a formula: such a text gets an apostrophe in front, which the reader takes
@@ -202,12 +206,12 @@ Columns columns_of(const CsvRecord& header) {
   return out;
 }
 
-Run run_of(const Columns& columns, const CsvRecord& record, const std::string& path, std::vector<std::string>& notes) {
+Run run_of(const Columns& columns, const CsvRecord& record, const RunsTable& table, std::vector<std::string>& notes) {
   check(record.fields.size() == columns.size(), record.place, ": has ", record.fields.size(),
         " fields but the header names ", columns.size(), " columns");
   Run run;
-  run.folder = record.place;
-  run.root = path;
+  run.root = table.name();
+  run.folder = run.root + record.place.substr(table.path.size());
   RowReader row(columns, record);
   visit_columns(row, run);
   for (const char* name : {"stream", "backbone", "label", "method"})
@@ -243,14 +247,29 @@ std::string table_text(const std::map<RowKey, Run>& runs) {
 
 }  // namespace
 
-std::vector<Run> read_runs_csv(const std::string& path, std::vector<std::string>& notes) {
+RunsTable runs_table(const std::string& given) {
+  constexpr char kEnd[] = ".csv:";
+  const auto place = given.rfind(kEnd);
+  std::error_code error;
+  if (place == std::string::npos || std::filesystem::exists(given, error)) return {given, ""};
+  const auto colon = place + sizeof kEnd - 2;
+  const auto series = given.substr(colon + 1);
+  check(!series.empty() && series.find_first_not_of(kNameCharacters) == std::string::npos, "'", printable(given),
+        "': a series is named in letters, digits, '-', '_' and '.'");
+  return {given.substr(0, colon), series};
+}
+
+namespace {
+
+std::vector<Run> all_runs(const RunsTable& table, std::vector<std::string>& notes) {
+  const auto& path = table.path;
   const auto records = split_csv(read_file(path, 256 << 20), path);
   check(!records.empty(), path, ":1: is empty; expected a header of column names");
   const auto columns = columns_of(records[0]);
   std::vector<Run> out;
   std::map<RowKey, std::string> seen;
   for (size_t i = 1; i < records.size(); ++i) {
-    out.push_back(run_of(columns, records[i], path, notes));
+    out.push_back(run_of(columns, records[i], table, notes));
     const auto [place, added] = seen.emplace(key_of(out.back()), records[i].place);
     check(added, records[i].place, ": is the same run as ", place->second, " (", printable(out.back().name(), 200),
           "); remove one");
@@ -259,15 +278,36 @@ std::vector<Run> read_runs_csv(const std::string& path, std::vector<std::string>
   return out;
 }
 
-RunsMerge merge_runs_csv(const std::string& path, const std::vector<Run>& runs) {
+}  // namespace
+
+std::vector<Run> read_runs_csv(const RunsTable& table, std::vector<std::string>& notes) {
+  auto out = all_runs(table, notes);
+  std::set<std::string> known;
+  for (const auto& run : out) known.insert(run.series);
+  const std::vector<std::string> names(known.begin(), known.end());
+  if (table.series.empty()) {
+    check(known.size() == 1, table.path, ": holds runs of several series (", printable(join(names, ", "), 500),
+          "); name one, as in ", table.path, ":", names.back());
+    return out;
+  }
+  check(known.count(table.series) > 0, table.path, ": has no series '", table.series, "'",
+        did_you_mean(table.series, names), "; it has ", printable(join(names, ", "), 500));
+  out.erase(std::remove_if(out.begin(), out.end(), [&](const Run& run) { return run.series != table.series; }),
+            out.end());
+  return out;
+}
+
+RunsMerge merge_runs_csv(const RunsTable& table, const std::vector<Run>& runs) {
+  const auto& path = table.path;
   check(std::filesystem::path(path).extension() == ".csv", "--csv ", path, ": a table of runs ends in .csv");
   std::map<RowKey, Run> rows;
   std::vector<std::string> notes;
   std::error_code error;
   if (std::filesystem::exists(path, error))
-    for (auto& run : read_runs_csv(path, notes)) rows[key_of(run)] = std::move(run);
+    for (auto& run : all_runs({path, ""}, notes)) rows[key_of(run)] = std::move(run);
   RunsMerge merge;
-  for (const auto& run : runs) {
+  for (Run run : runs) {
+    run.series = table.series;
     if (!run.complete) {
       merge.left_out.push_back(run.folder + ": not complete; not written to " + path);
       continue;

@@ -18,6 +18,11 @@ TEST(Text, NearestNameIsOfferedOnlyWhenNear) {
   EXPECT_EQ(did_you_mean("x", {}), "");
 }
 
+TEST(Text, JoinedPartsCanBeEmpty) {
+  EXPECT_EQ(join({"", "a", "", ""}, ","), ",a,,");
+  EXPECT_EQ(join({}, ","), "");
+}
+
 TEST(Text, NumbersParseWholeOrNotAtAll) {
   double real = 0;
   int64_t whole = 0;

@@ -39,7 +39,7 @@ TEST_F(CompareCommand, ThePapersTablesAreALayout) {
   EXPECT_GT(numbers.size(), 52u);
   expect_refused({"compare", folder.path(), "--layout", "paper-vq"}, "did you mean");
   // Points of a search stand in the same file as the rows that are reported.
-  const auto table = std::string(ASR_SOURCE_DIR) + "/results/world-10-methods.csv";
+  const auto table = std::string(ASR_SOURCE_DIR) + "/results/world-10.csv:methods";
   const auto both = run_program({"compare", table, "--layout", "paper-vqa", "--format", "markdown"}).out;
   EXPECT_CONTAINS(both, "split test");
   EXPECT_EQ(both.find("split tune"), std::string::npos);

@@ -88,7 +88,7 @@ TEST_P(OtherBackbones, WithTheClosedHeadAndTwoProcesses) {
     const auto one = run_small(options("one"))[0];
     run_with_two(options("two"), folder / "two");
     expect_close_runs(one, folder / "two/" + GetParam(), 2e-3, /*spectra=*/false,
-                      GetParam() == "keeplora" ? CloseAdapters::not_at_all : CloseAdapters::mean);
+                      /*adapters_turn=*/GetParam() == "keeplora");
     const auto metrics = nlohmann::json::parse(read_text(one + "/metrics.json"));
     EXPECT_EQ(metrics["head"], "answers") << model;
   }

@@ -13,7 +13,7 @@ class RunsCsv : public testing::Test {
  protected:
   // The runs of the folder, written to the table and read again.
   RunSet round_trip() {
-    merge_runs_csv(table, load_runs({folder / "out"}).runs);
+    merge_runs_csv({table, ""}, load_runs({folder / "out"}).runs);
     return load_runs({table});
   }
   static std::string shown(const RunSet& set) {
@@ -29,7 +29,7 @@ class RunsCsv : public testing::Test {
   std::string refusal_with(const std::string& from, const std::string& to) {
     write_run(folder / "out", {});
     std::filesystem::remove(table);
-    merge_runs_csv(table, load_runs({folder / "out"}).runs);
+    merge_runs_csv({table, ""}, load_runs({folder / "out"}).runs);
     std::string text = read_text(table);
     EXPECT_NE(text.find(from), std::string::npos) << from;
     return refusal_of(text.replace(text.find(from), from.size(), to));
@@ -90,10 +90,10 @@ TEST_F(RunsCsv, TablesComeOutAsFromTheFolders) {
   EXPECT_TRUE(rows.notes.empty());
   EXPECT_EQ(rows.out, "");
   const auto text = read_text(table);
-  merge_runs_csv(table, rows.runs);
+  merge_runs_csv({table, ""}, rows.runs);
   EXPECT_EQ(read_text(table), text) << "written again from itself";
-  EXPECT_CONTAINS(text, "\nworld-10,tiny-S,,'@er,0,0,");
-  EXPECT_CONTAINS(text, "\nworld-10,tiny-S,,''ewc,0,0,");
+  EXPECT_CONTAINS(text, "\n,world-10,tiny-S,,'@er,0,0,");
+  EXPECT_CONTAINS(text, "\n,world-10,tiny-S,,''ewc,0,0,");
   EXPECT_EQ(rows.runs[0].cost.stored_bytes, 4096);
   EXPECT_EQ(rows.runs[0].folder, table + ":2");
 }
@@ -119,7 +119,7 @@ TEST_F(RunsCsv, MergingReplacesAndAdds) {
   write_run(folder / "out", run);
   run.seed = 1;
   write_run(folder / "out", run);
-  auto merge = merge_runs_csv(table, load_runs({folder / "out"}).runs);
+  auto merge = merge_runs_csv({table, ""}, load_runs({folder / "out"}).runs);
   EXPECT_EQ(merge.added, 2u);
   run.rows = {{50}, {40, 60}, {45, 50, 100}};
   write_run(folder / "new", run);
@@ -129,7 +129,7 @@ TEST_F(RunsCsv, MergingReplacesAndAdds) {
   run.complete = false;
   run.rows = {{50}};
   write_run(folder / "new", run);
-  merge = merge_runs_csv(table, load_runs({folder / "new"}).runs);
+  merge = merge_runs_csv({table, ""}, load_runs({folder / "new"}).runs);
   EXPECT_EQ(merge.rows, 3u);
   EXPECT_EQ(merge.added, 1u);
   EXPECT_EQ(merge.replaced, 1u);
@@ -145,12 +145,12 @@ TEST_F(RunsCsv, ABadTableIsLeftAsItIs) {
   write_run(folder / "out", {});
   const auto runs = load_runs({folder / "out"}).runs;
   write_text(table, "stream,label\nx\n");
-  EXPECT_CONTAINS(error_of([&] { merge_runs_csv(table, runs); }), "runs.csv:1: column 'backbone' is missing");
+  EXPECT_CONTAINS(error_of([&] { merge_runs_csv({table, ""}, runs); }), "runs.csv:1: column 'backbone' is missing");
   EXPECT_EQ(read_text(table), "stream,label\nx\n");
-  EXPECT_CONTAINS(error_of([&] { merge_runs_csv(folder / "runs.txt", runs); }), "ends in .csv");
+  EXPECT_CONTAINS(error_of([&] { merge_runs_csv({folder / "runs.txt", ""}, runs); }), "ends in .csv");
   write_run(folder / "other", {});
   const auto twice = load_runs({folder / "out", folder / "other"}).runs;
-  EXPECT_CONTAINS(error_of([&] { merge_runs_csv(folder / "b.csv", twice); }), "give one another label");
+  EXPECT_CONTAINS(error_of([&] { merge_runs_csv({folder / "b.csv", ""}, twice); }), "give one another label");
 }
 
 TEST_F(RunsCsv, SettingsAreTheSameForOtherSeedsOnly) {
@@ -223,6 +223,31 @@ TEST_F(RunsCsv, ARowTwiceAndScoresThatContradictTheMatrix) {
   EXPECT_DOUBLE_EQ(set.runs[0].score("AP"), 55);
   ASSERT_EQ(set.notes.size(), 1u);
   EXPECT_CONTAINS(set.notes[0], "runs.csv:2: the columns contradict the score matrix (AP 99 instead of 55)");
+}
+
+// A label may stand in several searches of one stream; each is read alone, or told apart.
+TEST_F(RunsCsv, ASeriesIsReadAlone) {
+  FabricatedRun run;
+  write_run(folder / "first", run);
+  run.rows = {{50}, {40, 60}, {15, 20, 25}};
+  write_run(folder / "second", run);
+  merge_runs_csv({table, "short"}, load_runs({folder / "first"}).runs);
+  EXPECT_DOUBLE_EQ(load_runs({table}).runs.at(0).score("AP"), 55) << "one series need not be named";
+  const auto merge = merge_runs_csv(runs_table(table + ":long"), load_runs({folder / "second"}).runs);
+  EXPECT_EQ(merge.added, 1u);
+  EXPECT_EQ(merge.rows, 2u);
+  EXPECT_CONTAINS(error_of([&] { load_runs({table}); }), "several series (long, short); name one");
+  EXPECT_DOUBLE_EQ(load_runs({table + ":short"}).runs.at(0).score("AP"), 55);
+  const auto second = load_runs({table + ":long", table + ":long"}).runs;
+  ASSERT_EQ(second.size(), 1u) << "named twice, counted once";
+  EXPECT_DOUBLE_EQ(second[0].score("AP"), 20);
+  EXPECT_TRUE(second[0].from_table());
+  EXPECT_EQ(second[0].label, "asr");
+  const auto both = load_runs({table + ":long", table + ":short"}).runs;
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].label, "asr@" + table + ":long");
+  EXPECT_CONTAINS(error_of([&] { load_runs({table + ":shrt"}); }), "has no series 'shrt'; did you mean 'short'?");
+  EXPECT_CONTAINS(error_of([&] { load_runs({table + ":a b"}); }), "a series is named in letters");
 }
 
 }  // namespace

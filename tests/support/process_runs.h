@@ -76,16 +76,15 @@ inline void expect_close_logs(const std::string& a, const std::string& b, double
     }
 }
 
-// How adapters are compared: number by number, or by their mean distance. AdamW makes a whole step of a gradient that
-// is little more than rounding, as those behind routers may be: single numbers then differ by the learning rate.
-enum class CloseAdapters { each, mean, not_at_all };
-
-// Logs, the score matrix and the final adapters.
+// Logs, the score matrix and the final adapters, unless these are said to have no fixed directions. Adapters are
+// compared by their mean distance: AdamW makes a whole step of a gradient that is little more than rounding, so single
+// numbers may differ by the learning rate (0.01 in these runs), and some do on some CPU.
 inline void expect_close_runs(const std::string& a, const std::string& b, double tolerance, bool spectra = true,
-                              CloseAdapters how = CloseAdapters::each) {
+                              bool adapters_turn = false) {
+  constexpr double kMeanDistance = 5e-4;
   expect_close_logs(a, b, tolerance);
   EXPECT_EQ(read_text(a + "/matrix.csv"), read_text(b + "/matrix.csv"));
-  if (how == CloseAdapters::not_at_all) return;
+  if (adapters_turn) return;
   int adapters = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(a + "/adapter")) {
     const auto name = "/" + std::filesystem::path(entry.path()).lexically_relative(a).string();
@@ -96,10 +95,8 @@ inline void expect_close_runs(const std::string& a, const std::string& b, double
       const auto p = load_tensor(x, view.name), q = load_tensor(y, view.name);
       ASSERT_EQ(p.sizes(), q.sizes()) << view.name;
       if (p.numel() == 0) continue;
-      const auto apart = (p.to(at::kDouble) - q.to(at::kDouble)).abs();
-      const bool each = how == CloseAdapters::each;
-      const double far = (each ? apart.max() : apart.mean()).item<double>();
-      EXPECT_LT(far, each ? 10 * tolerance : 2e-3) << a << " " << view.name;
+      const auto apart = (p.to(at::kDouble) - q.to(at::kDouble)).abs().mean();
+      EXPECT_LT(apart.item<double>(), kMeanDistance) << a << " " << view.name;
       ++adapters;
     }
   }
