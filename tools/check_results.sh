@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tables of docs/results*.md are those of results/: fails with the lines that differ. With --print it prints those of
-# docs/results_at_one_rate.md, with --write it writes the pages that are all output.
+# The tables of docs/results*.md are those of results/, and so are its pictures: fails with the lines that differ. With
+# --print it prints the tables of docs/results_at_one_rate.md, with --write it writes the pages that are all output and
+# the pictures.
 # usage: tools/check_results.sh [PROGRAM] [--print | --write]   (default build/asr)
 set -euo pipefail
 asr=$(realpath "${1:-build/asr}")
@@ -88,6 +89,16 @@ each_page() {
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
     results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
 }
+# AP against MFT of every point of the search, a picture a stream. usage: braking_pictures FOLDER
+braking_pictures() {
+  local drawn
+  drawn=$(mktemp -d)
+  "$asr" report results/world-hue.csv:short results/world-rule.csv:short -o "$drawn/page.html" --figures "$drawn" >/dev/null
+  for stream in world-hue world-rule; do
+    cp "$drawn/braking-$stream-tiny-s-split-tune-ap-against-mft-$stream-tiny-s.svg" "$1/braking-$stream.svg"
+  done
+  rm -r "$drawn"
+}
 write_page() {
   "${@:2}" >"docs/$1.md"
 }
@@ -103,6 +114,7 @@ if [ "${2:-}" = --print ]; then
 fi
 if [ "${2:-}" = --write ]; then
   each_page write_page
+  braking_pictures docs/pictures
   exit
 fi
 page=docs/results_at_one_rate.md
@@ -110,3 +122,10 @@ documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^
 diff <(echo "$documented") <(echo "$printed")
 echo "$page: $(wc -l <<<"$printed") rows as printed"
 each_page check_page
+drawn=$(mktemp -d)
+trap 'rm -r "$drawn"' EXIT
+braking_pictures "$drawn"
+for picture in "$drawn"/*.svg; do
+  cmp "$picture" "docs/pictures/${picture##*/}"
+  echo "docs/pictures/${picture##*/}: as drawn"
+done
