@@ -35,7 +35,7 @@ struct EnumNames<RouteBy> {
 namespace {
 
 constexpr int64_t kProbeRows = 256;   // of a new stage, that earlier slots are tried on
-constexpr double kHelps = 0.7;        // start: auto copies a slot whose loss is below so much of the base's
+constexpr double kAtHome = 1.25;      // start: auto copies a slot whose loss is at most so many times that at home
 constexpr double kKnowsItsOwn = 0.6;  // of a stage's samples, that its key should name
 constexpr int64_t kLongestDescription = 1024;
 
@@ -56,7 +56,7 @@ class Route final : public Method {
     visitor("choose", by_, "how a sample's stage is found: by keys; true or random, for comparison");
     visitor("start", start_,
             "of a stage's slot: zero; a copy of the last stage's, of the slot with the lowest loss on the new stage "
-            "(nearest), or of that one if it helps (auto)");
+            "(nearest), or of that one if it is at home there already (auto)");
     visitor("share", share_, 0, 100,
             "a stage goes on in an earlier slot whose loss there is at most 1 + this times that of the slot's own "
             "stage; 0: every stage has its own slot");
@@ -113,7 +113,7 @@ class Route final : public Method {
       log_warn("stage ", stage.stage, ": ", keys.size(0) / 10, " samples held out are too few for route.fallback ",
                choice_.fallback(), ", so no sample is too far from this stage; lower it, or give more samples");
     if (stage.stage > 1 && stage.team.leads()) say_if_unlike(stage.stage, keys);
-    if (share_ > 0) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
+    if (compares()) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
   }
 
   void route(RouteContext& context) override {
@@ -174,8 +174,7 @@ class Route final : public Method {
                             ? 1
                             : std::min(1.0, static_cast<double>(parts_.layer) / run.layers);
     out.forward_samples = part * run.samples_up_to(samples_);
-    const bool tries = share_ > 0 || start_ == SlotStart::nearest || start_ == SlotStart::automatic;
-    if (tries) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
+    if (compares()) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
     return out;
   }
 
@@ -194,6 +193,9 @@ class Route final : public Method {
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
   }
+
+  // Whether earlier slots are tried on a new stage, and each on its own stage.
+  bool compares() const { return share_ > 0 || start_ == SlotStart::nearest || start_ == SlotStart::automatic; }
 
   void copy_slot(StageContext& stage, int from) const {
     const auto source = stage_slot(from), target = stage_slot(stage.stage);
@@ -235,13 +237,14 @@ class Route final : public Method {
     const auto best = losses.best();
     const int slot = candidates[best];
     const bool shares = share_ > 0 && losses.slots[best] <= (1 + share_) * loss_at_home(slot);
-    const bool helps = losses.slots[best] < kHelps * losses.base;
+    // A copy of a slot that knows half of a stage ends below a fresh one: it must unlearn the other half.
+    const bool at_home = losses.slots[best] <= std::min(losses.base, kAtHome * loss_at_home(slot));
     int copied = 0;
-    if (start_ == SlotStart::nearest || (start_ == SlotStart::automatic && helps)) copied = slot;
+    if (start_ == SlotStart::nearest || (start_ == SlotStart::automatic && at_home)) copied = slot;
     if (start_ == SlotStart::last) copied = slots_.back();
     if (stage.team.leads())
       log_info("stage ", stage.stage, ": loss of the base ", losses.base, ", of ", stage_slot(slot), ", the best of ",
-               candidates.size(), " slots, ", losses.slots[best], "; ",
+               candidates.size(), " slots, ", losses.slots[best], " (on its own stage ", loss_at_home(slot), "); ",
                shares       ? cat("goes on in ", stage_slot(slot))
                : copied > 0 ? cat("begins as a copy of ", stage_slot(copied))
                             : std::string("begins fresh"));
@@ -360,7 +363,7 @@ class Route final : public Method {
   std::optional<SampleKeys> keys_;
   std::string description_;       // of the keys
   std::vector<int> slots_;        // of every stage: the stage that made its slot
-  std::vector<double> own_loss_;  // with share: of every stage's slot on it, at its end
+  std::vector<double> own_loss_;  // where slots are compared: of every stage's slot on it, at its end
 };
 
 }  // namespace

@@ -48,8 +48,9 @@ void AsrOptions::visit(OptionVisitor& visitor) {
   visitor("metric", metric,
           "of the anchored distance: stored variances of the sample's skills, their mean, or one number for all");
   visitor("anchor", anchor,
-          "what is anchored: spectra, or a control (mean maps, pooled states, answer logits, random projections of the "
-          "maps, spectra of other samples or of maps with random phases, the adapters themselves)");
+          "what is anchored: spectra averaged over heads, those of every head, or a control (mean maps, pooled states, "
+          "answer logits, random projections of the maps, spectra of other samples or of maps with random phases, the "
+          "adapters themselves)");
   visitor("anchor_samples", anchor_samples, 0, 1000000000,
           "training samples a stage that are anchored, drawn at random; 0: all");
 }

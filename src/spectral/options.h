@@ -65,7 +65,7 @@ enum class SkillMode { soft, hard, oracle, rule };
 enum class Weighting { confidence, one, fixed };
 enum class AsrTarget { prototype, anchor, both };
 enum class AnchorMetric { posterior, pooled, identity };
-enum class AnchorOf { spectra, maps, states, logits, projections, shuffled, phases, adapters };
+enum class AnchorOf { spectra, heads, maps, states, logits, projections, shuffled, phases, adapters };
 
 // Ablations and design variants: what the regulariser matches, against what, and how strongly.
 struct AsrOptions {
@@ -144,7 +144,8 @@ ASR_ENUM_NAMES(SkillMode, "soft", "hard", "oracle", "rule")
 ASR_ENUM_NAMES(Weighting, "confidence", "one", "fixed")
 ASR_ENUM_NAMES(AsrTarget, "prototype", "anchor", "both")
 ASR_ENUM_NAMES(AnchorMetric, "posterior", "pooled", "identity")
-ASR_ENUM_NAMES(AnchorOf, "spectra", "maps", "states", "logits", "projections", "shuffled", "phases", "adapters")
+ASR_ENUM_NAMES(AnchorOf, "spectra", "heads", "maps", "states", "logits", "projections", "shuffled", "phases",
+               "adapters")
 #undef ASR_ENUM_NAMES
 
 }  // namespace asr

@@ -24,10 +24,11 @@ double anchor_loss_at(const std::string& run, int step) {
 TEST(AnchorControls, AreZeroAtTheFirstStepAndHoldLater) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
-  for (const std::string kind : {"maps", "states", "logits", "projections", "phases", "adapters", "shuffled"}) {
+  for (const std::string kind :
+       {"heads", "maps", "states", "logits", "projections", "phases", "adapters", "shuffled"}) {
     auto list = recomputed_run(folder, "asr", control(kind));
     list.push_back({"label", kind, "test"});
-    const auto run = run_small(list, kind != "maps")[0];
+    const auto run = run_small(list, kind != "heads")[0];
     if (kind == "shuffled")
       EXPECT_GT(anchor_loss_at(run, 4), 1e-3) << "another sample's spectrum";
     else
@@ -38,7 +39,7 @@ TEST(AnchorControls, AreZeroAtTheFirstStepAndHoldLater) {
 
 // The mean of squared ways over entries and samples, in units of the mean variance of the anchors.
 TEST(AnchorControls, AreTheSquaredWayOfWhatTheyName) {
-  for (const std::string kind : {"maps", "states", "logits"}) {
+  for (const std::string kind : {"heads", "maps", "states", "logits"}) {
     SCOPED_TRACE(kind);
     Recomputation again("asr", control(kind));
     const auto stage = again.whole_stage(1);
@@ -62,6 +63,12 @@ TEST(AnchorControls, AreTheSquaredWayOfWhatTheyName) {
         return at::stack(means);
       }
       const auto weights = row_weights(stage.input, out).to(at::kDouble);
+      if (kind == "heads") {
+        const SpectralEncoder encoder(out.attention.size(4), out.attention.size(5), Options().spectral,
+                                      Implementation::reference);
+        const auto each = encoder.details(out.attention.to(at::kDouble), weights).head_descriptor;  // [B, J, 27]
+        return at::cat({each.narrow(2, 0, 24), each.narrow(2, 26, 1)}, 2).flatten(1);
+      }
       auto map = out.attention.to(at::kDouble);
       map = map / map.sum({4, 5}, true).clamp_min(1e-30);
       map = (map * weights.view({weights.size(0), 1, 1, -1, 1, 1})).sum(3);

@@ -1,4 +1,6 @@
 // MoELoRA: y = W x + s sum_i softmax(W_r x)_i B_i A_i x with all experts, lora_rank shared out among them.
+#include <cmath>
+
 #include "tests/methods/method_case.h"
 
 namespace asr {
@@ -35,6 +37,33 @@ TEST(MoeLora, IsTheDenseMixtureOfItsExperts) {
   EXPECT_TRUE(at::allclose((*site.linear)(x, pass), expected, 1e-4, 1e-4));
   pass.answering = true;
   EXPECT_TRUE(at::allclose((*site.linear)(x, pass), expected, 1e-4, 1e-4));
+}
+
+class RoutedExperts : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Methods, RoutedExperts, ::testing::Values("moelora", "cl-moe"),
+                         [](const auto& chosen) { return chosen.param == "moelora" ? "MoeLora" : "ClMoe"; });
+
+// A is drawn from N(0, 0.01^2), B is zero.
+TEST_P(RoutedExperts, BeginAsPublished) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  MethodCase fixture(GetParam(), {{GetParam() + ".experts", "4", "test"}}, folder / "model");
+  fixture.lay_out(1);
+  std::vector<torch::Tensor> drawn;
+  for (const auto& site : fixture.model->sites()) {
+    const auto& experts = site.linear->slots.at(0).experts;
+    if (experts.size() == 1) continue;  // cl-moe's projector
+    for (const auto& expert : experts) {
+      drawn.push_back(expert.a.detach().flatten().to(at::kDouble));
+      EXPECT_EQ(expert.b.detach().abs().max().item<float>(), 0);
+    }
+  }
+  const auto all = at::cat(drawn);
+  const auto n = static_cast<double>(all.numel());
+  ASSERT_GT(n, 500);
+  // Five standard errors of a mean and of a deviation.
+  EXPECT_NEAR(all.mean().item<double>(), 0, 5 * 0.01 / std::sqrt(n));
+  EXPECT_NEAR(all.square().mean().sqrt().item<double>(), 0.01, 5 * 0.01 / std::sqrt(2 * n));
 }
 
 // METHODS: experts 2.499M x r and routers 1.139M x n on LLaVA's linears; here by the same count.

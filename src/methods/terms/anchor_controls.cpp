@@ -18,6 +18,28 @@ torch::Tensor layer_head_maps(SpectrumView& spectrum, const SampleBatch& batch, 
   return spectrum.encoder(output).maps(output.attention, row_weights(batch.input, output));  // [B, J, H, W]
 }
 
+// The spectrum of every layer-head, without radius and angle of the peak, which carry no gradient.
+class HeadView final : public AnchorView {
+ public:
+  explicit HeadView(const SpectralOptions& options)
+      : spectrum_(options), moving_(options.radial_bins + 2 * options.angular_bins), all_(options.head_dim()) {}
+  Needs needs() const override { return tapped(); }
+  torch::Tensor see(const SampleBatch& batch, const Output& output) override {
+    const auto& a = output.attention;  // [B, L, heads, T, H, W]
+    const int64_t samples = a.size(0), heads = a.size(1) * a.size(2), tokens = a.size(3);
+    // Each layer-head as a sample of one head, whose mean over heads it is.
+    const auto single = a.reshape({samples * heads, 1, 1, tokens, a.size(4), a.size(5)});
+    const auto weights = row_weights(batch.input, output).repeat_interleave(heads, 0);
+    const auto seen = spectrum_.encoder(output).descriptor(single, weights);  // [B J, D]
+    const auto moving = at::cat({seen.narrow(1, 0, moving_), seen.narrow(1, all_ - 1, 1)}, 1);
+    return moving.reshape({samples, heads * (moving_ + 1)});
+  }
+
+ private:
+  SpectrumView spectrum_;
+  int64_t moving_, all_;  // numbers of a head: histograms before the peak, and all of them
+};
+
 // Attention maps, normalised and averaged over layer-heads.
 class MapView final : public AnchorView {
  public:
@@ -120,6 +142,8 @@ class PhaseView final : public AnchorView {
 
 std::unique_ptr<AnchorView> control_view(const Options& options) {
   switch (options.asr.anchor) {
+    case AnchorOf::heads:
+      return std::make_unique<HeadView>(options.spectral);
     case AnchorOf::maps:
       return std::make_unique<MapView>(options.spectral);
     case AnchorOf::projections:
