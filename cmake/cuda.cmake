@@ -32,7 +32,6 @@ foreach(file ${kernels})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
-set_source_files_properties(src/ops/cuda_tensors.cpp PROPERTIES COMPILE_DEFINITIONS ASR_CUDA_KERNELS
-  SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(src/ops/cuda_presence.cpp PROPERTIES COMPILE_DEFINITIONS ASR_CUDA_KERNELS)
 target_link_libraries(asr_ops PUBLIC ${ASR_CUDART})
 message(STATUS "CUDA kernels of our own: ${ASR_NVCC}")

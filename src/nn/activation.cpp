@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/quick_gelu.h"
 
 namespace asr {
 namespace {
@@ -32,7 +33,7 @@ torch::Tensor activate(Activation activation, const torch::Tensor& x) {
     case Activation::gelu_tanh:
       return at::gelu(x, "tanh");
     case Activation::quick_gelu:
-      return x * (x * 1.702).sigmoid();
+      return quick_gelu(x);
     case Activation::silu:
       return at::silu(x);
     case Activation::relu:

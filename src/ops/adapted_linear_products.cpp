@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/dispatch.h"
+#include "ops/masked_low_rank.h"
 #include "ops/weight_products.h"
 #include "tensor/torch_version.h"
 
@@ -48,6 +49,17 @@ torch::Tensor flat_rows(const torch::Tensor& x) {  // [rows, width]
   return x.reshape({-1, x.size(-1)}).contiguous();
 }
 
+void multiply_transposed(const torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, double scale) {
+  if (to.scalar_type() == left.scalar_type()) return multiply(to, left.t(), right, scale, false);
+  auto out = to;
+#if ASR_WIDE_PRODUCTS
+  at::mm_out(out, left.t(), right, at::kFloat);
+#else
+  at::mm_out(out, left.t().to(at::kFloat), right.to(at::kFloat));
+#endif
+  if (scale != 1) out.mul_(scale);
+}
+
 LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMap>& maps) {
   LinearOperands out{flat_rows(x.detach()), maps};
   out.rows = out.x.size(0);
@@ -69,14 +81,18 @@ LinearOperands plain_operands(const torch::Tensor& x, const std::vector<LinearMa
 
 LinearResult linears_forward(const LinearOperands& o) {
   LinearResult out;
-  std::vector<torch::Tensor> inputs;  // of every expert in order
+  std::vector<torch::Tensor> inputs;  // of every expert in order; undefined where its middle is made beforehand
+  std::vector<MaskedLowRank> masked;  // masks count in all rows at once
   for (const auto& map : o.maps) {
     out.y.push_back(torch::empty({o.rows, map.weight.rows()}, o.kind));
     for (const auto& expert : map.low_rank) {
       out.middle.push_back(torch::empty({o.rows, expert.a.size(0)}, o.kind));
-      inputs.push_back(o.input(expert));
+      const bool draws = expert.dropout && !expert.input.defined();
+      if (draws) masked.push_back({out.middle.back(), expert.a, 1, *expert.dropout});
+      inputs.push_back(draws ? torch::Tensor() : o.input(expert));
     }
   }
+  masked_middles(o.x, masked);
   split_rows(o.x, o.rows, o.work_per_row(), [&](int64_t begin, int64_t end) {
     const auto cut = [&](const torch::Tensor& t) { return t.narrow(0, begin, end - begin); };
     size_t e = 0;
@@ -87,7 +103,8 @@ LinearResult linears_forward(const LinearOperands& o) {
       multiply_by(y, x, map.weight, map.bias);
       for (const auto& expert : map.low_rank) {
         auto middle = cut(out.middle[e]);
-        at::mm_out(middle, cut(inputs[e++]), expert.a.t());
+        const auto& input = inputs[e++];
+        if (input.defined()) at::mm_out(middle, cut(input), expert.a.t());
         const auto weighed = expert.gate.defined() ? middle * gate_rows(expert.gate, begin, end) : middle;
         multiply(y, weighed, expert.b.t(), expert.scale, true);
       }
@@ -150,7 +167,7 @@ void pull_through_masks(const LinearOperands& o, LinearGrads& out) {
       const auto& middle = out.experts[e++].middle;
       if (expert.dropout && middle.defined()) pulls.push_back({middle, expert.a, expert.scale, *expert.dropout});
     }
-  add_masked_low_rank(out.x, pulls);
+  add_masked_pulls(out.x, pulls);
 }
 
 // Sums over all rows of half and bfloat16 numbers lose little where the result keeps more bits; only a GPU's library
@@ -163,16 +180,6 @@ bool sums_widely(const at::TensorOptions& kind) {
   static_cast<void>(kind);
   return false;
 #endif
-}
-
-void multiply_widely(const torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, double scale) {
-  auto out = to;
-#if ASR_WIDE_PRODUCTS
-  at::mm_out(out, left.t(), right, at::kFloat);
-#else
-  at::mm_out(out, left.t().to(at::kFloat), right.to(at::kFloat));
-#endif
-  if (scale != 1) out.mul_(scale);
 }
 
 // Products over all rows: to = scale * left^T right, each split over rows of the result.
@@ -194,11 +201,7 @@ void run_transposed(const std::vector<Transposed>& list) {
     for (int64_t k = begin; k < end; ++k) {
       const auto& p = list[tasks[k].first];
       const int64_t row = tasks[k].second, count = split ? std::min(kPart, p.to.size(0) - row) : p.to.size(0);
-      if (p.to.scalar_type() != p.left.scalar_type()) {
-        multiply_widely(p.to, p.left, p.right, p.scale);
-        continue;
-      }
-      multiply(p.to.narrow(0, row, count), p.left.narrow(1, row, count).t(), p.right, p.scale, false);
+      multiply_transposed(p.to.narrow(0, row, count), p.left.narrow(1, row, count), p.right, p.scale);
     }
   };
   const int64_t work = kPart * list[0].right.numel();
@@ -220,6 +223,7 @@ LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::T
   for (const auto& grad : dy) any = any || grad.defined();
   if (needs.x && any) out.x = torch::empty({o.rows, o.width}, options);
   std::vector<Transposed> products;
+  std::vector<MaskedLowRank> masked;
   out.weight.resize(o.maps.size());
   out.bias.resize(o.maps.size());
   out.experts.resize(middle.size());
@@ -240,14 +244,18 @@ LinearGrads linears_backward(const LinearOperands& o, const std::vector<torch::T
       if (need.a || passes || need.gate) grad.middle = torch::empty({o.rows, expert.a.size(0)}, options);
       if (need.gate) grad.gate = torch::empty({o.rows, expert.a.size(0)}, options);
       if (need.input) grad.input = torch::empty(expert.input.sizes(), options);
-      if (need.a)
-        products.push_back({grad.a = torch::empty(expert.a.sizes(), sums), grad.middle, o.input(expert), expert.scale});
+      if (need.a) grad.a = torch::empty(expert.a.sizes(), sums);
+      if (need.a && expert.dropout && !expert.input.defined())
+        masked.push_back({grad.middle, grad.a, expert.scale, *expert.dropout});
+      else if (need.a)
+        products.push_back({grad.a, grad.middle, o.input(expert), expert.scale});
       const auto weighed = need.b && expert.gate.defined() ? h * expert.gate : h;
       if (need.b) products.push_back({grad.b = torch::empty(expert.b.sizes(), sums), dy[m], weighed, expert.scale});
     }
   }
   if (any) pull_inputs(o, middle, dy, needs, out);
   if (any && needs.x) pull_through_masks(o, out);
+  masked_sums(o.x, masked);
   run_transposed(products);
   for (size_t i = 0, m = 0; m < o.maps.size(); ++m)
     for (const auto& expert : o.maps[m].low_rank) {

@@ -12,6 +12,9 @@ namespace asr {
 
 torch::Tensor flat_rows(const torch::Tensor& x);  // [..., width] -> [rows, width], contiguous
 
+// to = scale * left^T right, summed in the type of `to`, which may keep more bits than the factors.
+void multiply_transposed(const torch::Tensor& to, const torch::Tensor& left, const torch::Tensor& right, double scale);
+
 // The tensors of one call, flattened and without history.
 struct LinearOperands {
   torch::Tensor x;  // undefined in a backward pass that does not need it
@@ -19,11 +22,8 @@ struct LinearOperands {
   int64_t rows = 0, width = 0;  // of x
   at::TensorOptions kind = {};  // of x
 
-  // What A reads.
-  torch::Tensor input(const LowRank& expert) const {
-    if (expert.input.defined()) return expert.input;
-    return expert.dropout ? keyed_dropout(x, *expert.dropout) : x;
-  }
+  // What A reads, where no dropout is drawn on the way.
+  torch::Tensor input(const LowRank& expert) const { return expert.input.defined() ? expert.input : x; }
   int64_t work_per_row() const {
     int64_t sum = 0;
     for (const auto& map : maps) sum += map.weight.rows() * map.weight.columns();

@@ -37,10 +37,16 @@ __device__ inline void store(T* to, const Vector<T>& value) {
   *reinterpret_cast<Vector<T>*>(to) = value;
 }
 
+// The sum over the lanes of a warp, in an order that does not change.
+__device__ inline float warp_sum(float value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  return value;
+}
+
 // The sum over all threads of a block of at most 1024, in an order that does not change.
 __device__ inline float block_sum(float value) {
   __shared__ float parts[32];
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  value = warp_sum(value);
   __syncthreads();  // the last sum has been read
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();

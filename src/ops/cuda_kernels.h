@@ -60,7 +60,7 @@ struct GateBackward {
 };
 void gated_silu_backward(Number number, int64_t count, const GateBackward& of, Stream stream);
 
-// y = x * mask, or y += x * mask. Entry i of sample b has the mask of entry positions[b] * each + i of the whole batch
+// y = x * mask. Entry i of sample b has the mask of entry positions[b] * each + i of the whole batch
 // (positions null: of entry i); `each` is a multiple of 8.
 struct Dropout {
   const void* x;
@@ -69,7 +69,6 @@ struct Dropout {
   int64_t samples, each;
   uint64_t key;
   uint32_t threshold;  // of 256
-  bool accumulate;
   Number number;
 };
 void keyed_dropout(const Dropout& of, Stream stream);
@@ -85,23 +84,36 @@ struct PackedNf4 {
 };
 void unpack_nf4(Number number, int64_t count, const PackedNf4& from, void* out, Stream stream);
 
-// Low-rank pulls through dropout masks: dx[row, j] += sum over experts of scale * mask(row, j) * sum_r middle[row, r]
-// a[r, j].
-struct MaskedPull {
-  const void *middle, *a;  // [rows, rank], [rank, width]
-  int rank;
+// Experts of one rank, 8 or 16, that read x behind a dropout each; numbers of 16 bits. What kept entries grow by is
+// part of the dropout.
+struct MaskedExpert {
+  void* middle;  // [rows, rank]
+  void* a;       // [rank, width]; float32 where it is a gradient
   float scale;
   uint64_t key;
   uint32_t threshold;  // of 256
 };
-constexpr int kMostPulls = 2;
-struct MaskedPulls {
-  MaskedPull of[kMostPulls];
-  int count;
+constexpr int kMostMasked = 3;
+struct MaskedExperts {
+  MaskedExpert of[kMostMasked];
+  int count, rank;
   const int64_t* positions;  // as in Dropout
   int64_t samples;
+};
+// middle = dropout(x) a^T
+void masked_middles(const Rows& rows, const void* x, const MaskedExperts& of, Stream stream);
+// dx += sum over experts of scale * dropout(middle a)
+void add_masked_pulls(const Rows& rows, void* dx, const MaskedExperts& of, Stream stream);
+// a = scale * middle^T dropout(x); `room` is as many numbers as masked_sum_room says.
+void masked_sums(const Rows& rows, const void* x, const MaskedExperts& of, float* room, Stream stream);
+int64_t masked_sum_room(const Rows& rows, const MaskedExperts& of);
+
+struct GeluBackward {
+  const void *x, *grad;
   void* dx;
 };
-void add_masked_pulls(const Rows& rows, const MaskedPulls& of, Stream stream);
+// y = x / (1 + exp(-1.702 x)) of count numbers, a multiple of 16 bytes; and grad times its slope at x.
+void quick_gelu_forward(Number number, int64_t count, const void* x, void* y, Stream stream);
+void quick_gelu_backward(Number number, int64_t count, const GeluBackward& of, Stream stream);
 
 }  // namespace asr::cuda

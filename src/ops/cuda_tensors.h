@@ -7,7 +7,8 @@
 
 namespace asr {
 
-bool has_cuda_kernels();  // whether this program was built with them
+bool has_cuda_kernels();                    // whether this program was built with them
+bool cuda_kernels_take(at::Device device);  // whether they run on tensors of this device
 
 cuda::Number number_of(const torch::Tensor& x);  // float32, half or bfloat16
 cuda::Stream stream_of(const torch::Tensor& x);  // on which its device works now

@@ -107,11 +107,12 @@ namespace {
 // What the gradient needs.
 struct SpectrumOnDevice {
   torch::Tensor attention, weights, map, head, descriptor, kept;
+  torch::Tensor handed_out;  // the descriptor once more, for a caller who may change it
   cuda::SpectrumShape shape;
 };
 
-SpectrumOnDevice spectrum_on_gpu(const torch::Tensor& attention, const torch::Tensor& weights,
-                                 DescriptorOnDevice& form) {
+SpectrumOnDevice spectrum_on_gpu(const torch::Tensor& attention, const torch::Tensor& weights, DescriptorOnDevice& form,
+                                 bool with_grad) {
   const int64_t B = attention.size(0), J = attention.size(1) * attention.size(2), D0 = form.head_dim();
   const auto kind = attention.options().requires_grad(false);
   SpectrumOnDevice out;
@@ -120,6 +121,7 @@ SpectrumOnDevice spectrum_on_gpu(const torch::Tensor& attention, const torch::Te
   out.map = torch::empty({B * J, attention.size(4) * attention.size(5)}, kind);
   out.head = torch::empty({B * J, D0}, kind);
   out.descriptor = torch::empty({B, 2 * D0}, kind);
+  out.handed_out = with_grad ? torch::empty({B, 2 * D0}, kind) : out.descriptor;
   out.kept = torch::empty({B * J, static_cast<int64_t>(sizeof(cuda::MapStatistics) / sizeof(float))}, kind);
   out.shape = {static_cast<int>(B), static_cast<int>(J), static_cast<int>(attention.size(3))};
   cuda::SpectrumForward of{};
@@ -128,6 +130,7 @@ SpectrumOnDevice spectrum_on_gpu(const torch::Tensor& attention, const torch::Te
   of.map = out.map.data_ptr<float>();
   of.head = out.head.data_ptr<float>();
   of.descriptor = out.descriptor.data_ptr<float>();
+  if (with_grad) of.copy = out.handed_out.data_ptr<float>();
   of.kept = reinterpret_cast<cuda::MapStatistics*>(out.kept.data_ptr<float>());
   cuda::spectrum_forward(form.on(attention.device()), out.shape, of, stream_of(attention));
   return out;
@@ -155,8 +158,8 @@ torch::Tensor descriptor_cuda(const torch::Tensor& attention, const torch::Tenso
                               const std::shared_ptr<DescriptorOnDevice>& form) {
   const bool with_grad = needs_gradient({attention});
   at::NoGradGuard no_grad;
-  const auto spectrum = spectrum_on_gpu(attention.detach(), weights.detach(), *form);
-  const auto out = with_grad ? spectrum.descriptor.clone() : spectrum.descriptor;  // the gradient reads its own
+  auto spectrum = spectrum_on_gpu(attention.detach(), weights.detach(), *form, with_grad);
+  const auto out = std::move(spectrum.handed_out);
   if (with_grad)
     record("the descriptor", {attention}, {out}, [spectrum, form](const std::vector<torch::Tensor>& grads) {
       return std::vector<torch::Tensor>{pulled_attention(spectrum, *form, grads[0])};

@@ -1,26 +1,12 @@
 // Attention maps to descriptors and back: a block a map, which reads its rows of attention once and keeps everything
 // else in shared memory. Every sum has one order, so equal maps give equal bits and runs repeat.
-#include "ops/cuda_common.cuh"
-#include "ops/descriptor_cuda.h"
+#include "ops/descriptor_cuda.cuh"
 
 namespace asr::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kMostBins = 64;  // of radius and angle together
-
-__device__ inline float warp_sum(float value) {
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
-  return value;
-}
-
-__device__ inline float guarded(float sum, const SpectrumTables& t) {
-  return t.eps_add ? sum + t.eps : fmaxf(sum, t.eps);
-}
-// How the guarded sum moves with the sum.
-__device__ inline float moves(float sum, const SpectrumTables& t) {
-  return t.eps_add || sum >= t.eps ? 1.0f : 0.0f;
-}
 
 // Shared memory of a block.
 struct Room {
@@ -211,9 +197,12 @@ __global__ void head_moments(SpectrumTables t, SpectrumShape shape, SpectrumForw
     }
     const float variance = warp_sum(squares) / shape.heads;
     if (lane != 0) continue;
-    float* out = of.descriptor + int64_t(blockIdx.x) * 2 * D0;
-    out[d] = first + middle;
-    out[D0 + d] = t.deviation ? sqrtf(variance) : variance;
+    const int64_t at = int64_t(blockIdx.x) * 2 * D0 + d;
+    of.descriptor[at] = first + middle;
+    of.descriptor[at + D0] = t.deviation ? sqrtf(variance) : variance;
+    if (!of.copy) continue;
+    of.copy[at] = of.descriptor[at];
+    of.copy[at + D0] = of.descriptor[at + D0];
   }
 }
 
@@ -353,7 +342,10 @@ int64_t spectrum_room(const SpectrumTables& tables, int tokens) {
 void spectrum_forward(const SpectrumTables& tables, const SpectrumShape& shape, const SpectrumForward& of,
                       Stream stream) {
   const auto blocks = static_cast<unsigned>(shape.samples) * shape.heads;
-  map_forward<<<blocks, kThreads, room_bytes(tables, shape.tokens), as_stream(stream)>>>(tables, shape, of);
+  if (is_grid_24(tables))
+    maps_24_forward(tables, shape, of, stream);
+  else
+    map_forward<<<blocks, kThreads, room_bytes(tables, shape.tokens), as_stream(stream)>>>(tables, shape, of);
   head_moments<<<static_cast<unsigned>(shape.samples), 1024, 0, as_stream(stream)>>>(tables, shape, of);
   check_launch("spectral descriptor");
 }
@@ -361,6 +353,7 @@ void spectrum_forward(const SpectrumTables& tables, const SpectrumShape& shape, 
 void spectrum_backward(const SpectrumTables& tables, const SpectrumShape& shape, const SpectrumBackward& of,
                        Stream stream) {
   const auto blocks = static_cast<unsigned>(shape.samples) * shape.heads;
+  if (is_grid_24(tables)) return maps_24_backward(tables, shape, of, stream);
   map_backward<<<blocks, kThreads, room_bytes(tables, shape.tokens), as_stream(stream)>>>(tables, shape, of);
   check_launch("gradient of the spectral descriptor");
 }

@@ -38,6 +38,7 @@ struct SpectrumForward {
   float* map;           // [samples * heads, height * width], normalised
   float* head;          // [samples * heads, D0]
   float* descriptor;    // [samples, 2 D0]
+  float* copy;          // the same once more, or null
   MapStatistics* kept;  // [samples * heads]
 };
 void spectrum_forward(const SpectrumTables& tables, const SpectrumShape& shape, const SpectrumForward& of,

@@ -43,8 +43,8 @@ struct Kernels {
 };
 
 inline Path path_for(const Kernels& kernels, at::Device device, at::ScalarType type) {
+  if (kernels.cuda.has(type) && cuda_kernels_take(device)) return Path::cuda;
   if (device.is_cpu() && kernels.cpu.has(type)) return Path::cpu;
-  if (device.is_cuda() && kernels.cuda.has(type) && has_cuda_kernels()) return Path::cuda;
   if (device.is_cuda() && kernels.library.has(type)) return Path::library;
   return Path::reference;
 }

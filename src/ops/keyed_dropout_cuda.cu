@@ -19,14 +19,11 @@ __global__ void drop_entries(Dropout of, int64_t groups, float kept) {
   T* y = static_cast<T*>(of.y) + entry;
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
-    V v = load(x + part * V::size), before;
-    if (of.accumulate) before = load(y + part * V::size);
+    V v = load(x + part * V::size);
 #pragma unroll
     for (int j = 0; j < V::size; ++j) {
       const bool dropped = (bits >> (8 * (part * V::size + j)) & 255) < of.threshold;
-      float value = dropped ? 0.0f : widened(v.at[j]) * kept;
-      if (of.accumulate) value += widened(before.at[j]);
-      v.at[j] = rounded<T>(value);
+      v.at[j] = rounded<T>(dropped ? 0.0f : widened(v.at[j]) * kept);
     }
     store(y + part * V::size, v);
   }

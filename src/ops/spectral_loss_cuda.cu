@@ -1,5 +1,5 @@
-// The spectral loss with its gradient in one launch: a warp a sample, then the mean. A step has a few thousand numbers
-// here.
+// The spectral loss with its gradient in one launch of one block: a step has a few thousand numbers here. First a warp
+// a pair of sample and prototype, then a warp a sample, then the mean.
 #include "ops/cuda_common.cuh"
 #include "ops/descriptor_cuda.h"
 
@@ -7,11 +7,6 @@ namespace asr::cuda {
 namespace {
 
 constexpr int kWarps = 16;
-
-__device__ inline float lane_sum(float value) {
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
-  return value;
-}
 
 struct Angular {  // of this lane's bin
   float raw, p, log_p, floored_sum, denominator;
@@ -21,16 +16,46 @@ struct Angular {  // of this lane's bin
 __device__ Angular read_angular(const LossShape& s, const float* descriptor, int lane) {
   const bool here = lane < s.bins;
   const float value = here ? descriptor[s.angular_begin + lane] : 0;
-  const float total = lane_sum(value);
+  const float total = warp_sum(value);
   Angular a;
   a.denominator = s.eps_add ? total + s.eps : fmaxf(total, s.eps);
   a.moves = s.eps_add || total >= s.eps;
   a.raw = value / a.denominator;
   const float floored = here ? fmaxf(a.raw, s.floor) : 0;
-  a.floored_sum = lane_sum(floored);
+  a.floored_sum = warp_sum(floored);
   a.p = floored / a.floored_sum;
   a.log_p = here ? logf(a.p) : 0;
   return a;
+}
+
+constexpr int kAtOnce = 4;  // prototypes whose sums are under way together
+
+struct Compared {
+  float distance[kAtOnce], divergence[kAtOnce];
+};
+
+// A sample with the prototypes first to first + 3; numbers beyond the last mean nothing.
+__device__ Compared compare(const LossShape& s, const LossArrays& of, const float* x, const Angular& a, int first) {
+  const int lane = threadIdx.x % 32;
+  Compared out{};
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) {
+    const int k = min(first + i, s.prototypes - 1);
+    for (int d = lane; d < s.size; d += 32) {
+      const float apart = x[d] - of.mean[k * s.size + d];
+      out.distance[i] += apart * apart * of.precision[k * s.size + d];
+    }
+    if (lane >= s.bins) continue;
+    const int at = k * s.bins + lane;
+    out.divergence[i] = (a.p - of.angular[at]) * (a.log_p - of.log_angular[at]);
+  }
+  for (int step = 16; step > 0; step /= 2)
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      out.distance[i] += __shfl_xor_sync(0xffffffffu, out.distance[i], step);
+      out.divergence[i] += __shfl_xor_sync(0xffffffffu, out.divergence[i], step);
+    }
+  return out;
 }
 
 __device__ void sample_loss(const LossShape& s, const LossArrays& of, int b, int lane) {
@@ -39,25 +64,19 @@ __device__ void sample_loss(const LossShape& s, const LossArrays& of, int b, int
   const Angular a = read_angular(s, x, lane);
   float all = 0, nearest_distance = 0;
   int nearest = 0;
-  for (int k = 0; k < s.prototypes; ++k) {
-    float distance = 0;
-    for (int d = lane; d < s.size; d += 32) {
-      const float apart = x[d] - of.mean[k * s.size + d];
-      distance += apart * apart * of.precision[k * s.size + d];
-    }
-    distance = lane_sum(distance);
-    float divergence = 0;
-    if (lane < s.bins) {
-      const int at = k * s.bins + lane;
-      divergence = (a.p - of.angular[at]) * (a.log_p - of.log_angular[at]);
-    }
-    divergence = lane_sum(divergence) * s.kl_factor;
-    all += share[k] * (distance + s.lambda * divergence);
-    if (k == 0 || distance < nearest_distance) {
-      nearest = k;
-      nearest_distance = distance;
-    }
-    if (lane == 0) {
+  for (int first = 0; first < s.prototypes; first += kAtOnce) {
+    const Compared found = compare(s, of, x, a, first);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int k = first + i;
+      if (k >= s.prototypes) continue;
+      const float distance = found.distance[i], divergence = found.divergence[i] * s.kl_factor;
+      all += share[k] * (distance + s.lambda * divergence);
+      if (k == 0 || distance < nearest_distance) {
+        nearest = k;
+        nearest_distance = distance;
+      }
+      if (lane != 0) continue;
       of.distance[int64_t(b) * s.prototypes + k] = distance;
       of.divergence[int64_t(b) * s.prototypes + k] = divergence;
     }
@@ -72,6 +91,7 @@ __device__ void sample_loss(const LossShape& s, const LossArrays& of, int b, int
   float* grad = of.grad + int64_t(b) * s.size;
   for (int d = lane; d < s.size; d += 32) {
     float sum = 0;
+#pragma unroll 4
     for (int k = 0; k < s.prototypes; ++k) {
       float factor = 2 * scale * share[k];
       if (s.confidence_moves && k == nearest) factor -= 2 * scale * all / s.tau;
@@ -83,13 +103,14 @@ __device__ void sample_loss(const LossShape& s, const LossArrays& of, int b, int
   if (s.lambda == 0) return;
   float pull = 0;
   if (lane < s.bins)
+#pragma unroll 4
     for (int k = 0; k < s.prototypes; ++k) {
       const int at = k * s.bins + lane;
       pull += scale * s.lambda * s.kl_factor * share[k] * (a.log_p - of.log_angular[at] + (a.p - of.angular[at]) / a.p);
     }
-  const float along = lane_sum(pull * a.p);
+  const float along = warp_sum(pull * a.p);
   pull = lane < s.bins && a.raw >= s.floor ? (pull - along) / a.floored_sum : 0;
-  const float along_raw = a.moves ? lane_sum(pull * a.raw) : 0;
+  const float along_raw = a.moves ? warp_sum(pull * a.raw) : 0;
   if (lane < s.bins) grad[s.angular_begin + lane] += (pull - along_raw) / a.denominator;
 }
 
@@ -97,10 +118,11 @@ __global__ void batch_loss(LossShape s, LossArrays of) {
   const int lane = threadIdx.x % 32;
   for (int b = threadIdx.x / 32; b < s.batch; b += kWarps) sample_loss(s, of, b, lane);
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x >= 32) return;
   float sum = 0;
-  for (int b = 0; b < s.batch; ++b) sum += of.per_sample[b];
-  *of.loss = sum / s.batch;
+  for (int b = lane; b < s.batch; b += 32) sum += of.per_sample[b];
+  sum = warp_sum(sum);
+  if (lane == 0) *of.loss = sum / s.batch;
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Our CUDA kernels against the plain forms on the CPU in double: values and gradients, in every type that they take.
-// They are skipped where the program has no such kernels or there is no GPU.
+// Without a GPU test_cuda_on_host runs them, where the kernels are plain C++.
 #include "ops/adapted_linear.h"
 #include "ops/cuda_tensors.h"
 #include "ops/gated_silu.h"
+#include "ops/quick_gelu.h"
 #include "ops/rms_norm.h"
 #include "ops/rotate.h"
 #include "tests/support/files.h"
@@ -14,22 +15,19 @@ namespace {
 using Tensors = std::vector<torch::Tensor>;
 using Operator = std::function<Tensors(const Tensors&)>;
 
-bool without_kernels() {
-  return !has_cuda_kernels() || !runtime_info().cuda;
-}
-
 // A rounding of the stored type for each of a few operations, relative to the largest entry.
 double tolerance(at::ScalarType type) {
   if (type == at::kFloat) return 2e-5;
   return type == at::kHalf ? 4e-3 : 3e-2;
 }
 
-void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& inputs, const std::string& what) {
-  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& inputs, const std::string& what,
+                   const std::vector<at::ScalarType>& types = {at::kFloat, at::kHalf, at::kBFloat16}) {
+  for (const auto type : types) {
     Tensors there, here, moved_there, moved_here;
     for (const auto& x : inputs) {
       const auto stored = x.detach().to(type);  // both sides begin with the same numbers
-      there.push_back(stored.to(at::kCUDA).requires_grad_(x.requires_grad()));
+      there.push_back(stored.to(*kernel_device()).clone().requires_grad_(x.requires_grad()));
       here.push_back(stored.to(at::kDouble).requires_grad_(x.requires_grad()));
       if (!x.requires_grad()) continue;
       moved_there.push_back(there.back());
@@ -41,7 +39,7 @@ void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& i
       expect_close(found[i].cpu().to(at::kDouble), expected[i], tolerance(type), cat(what, ": output ", i));
       auto generator = at::detail::createCPUGenerator(17 + i);
       const auto factor = at::randn(expected[i].sizes(), generator, at::CPU(at::kDouble)).to(type);
-      const auto a = (found[i] * factor.to(at::kCUDA)).sum(at::kFloat);
+      const auto a = (found[i] * factor.to(*kernel_device())).sum(at::kFloat);
       const auto b = (expected[i] * factor.to(at::kDouble)).sum();
       sum_there = i == 0 ? a : sum_there + a;
       sum_here = i == 0 ? b : sum_here + b;
@@ -54,7 +52,7 @@ void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& i
 }
 
 TEST(CudaKernels, NormsAgree) {
-  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
   torch::manual_seed(1);
   for (const int64_t width : {64, 128, 4096, 5120}) {
     const auto x = torch::randn({3, 7, width}).requires_grad_(), added = torch::randn({3, 7, width}).requires_grad_();
@@ -76,7 +74,7 @@ TEST(CudaKernels, NormsAgree) {
 }
 
 TEST(CudaKernels, RotationsAgree) {
-  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
   torch::manual_seed(2);
   for (const int64_t batch : {1, 2})
     for (const int64_t width : {16, 32, 128}) {
@@ -91,26 +89,50 @@ TEST(CudaKernels, RotationsAgree) {
 }
 
 TEST(CudaKernels, GatesAgree) {
-  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
   torch::manual_seed(3);
   const auto gate = torch::randn({5, 7, 88}).mul(4).requires_grad_(), up = torch::randn({5, 7, 88}).requires_grad_();
   expect_on_gpu([](const Tensors& in) { return Tensors{gated_silu_cuda(in[0], in[1])}; },
                 [](const Tensors& in) { return Tensors{gated_silu_reference(in[0], in[1])}; }, {gate, up}, "gate");
 }
 
+TEST(CudaKernels, QuickGelusAgree) {
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(5);
+  expect_on_gpu([](const Tensors& in) { return Tensors{quick_gelu_cuda(in[0])}; },
+                [](const Tensors& in) { return Tensors{quick_gelu_reference(in[0])}; },
+                {torch::randn({5, 7, 88}).mul(3).requires_grad_()}, "quick GELU");
+}
+
+// Of ranks that the kernels behind a dropout take; two maps share x, and so its gradient.
 TEST(CudaKernels, AdaptedLinearsWithDropoutAgree) {
-  if (without_kernels()) GTEST_SKIP() << "no CUDA kernels here";
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
   torch::manual_seed(4);
-  const auto x = torch::randn({4, 16, 64}).requires_grad_(), w = torch::randn({48, 64}) * 0.1;
-  const auto a = (torch::randn({8, 64}) * 0.1).requires_grad_(), b = torch::randn({48, 8}).requires_grad_();
-  const auto map = [](const Tensors& in) {
-    LowRank expert{in[2], in[3], 2};
-    expert.dropout = DropoutKey{0.25, 77, {3, 0, 9, 1}};
-    return LinearMap{in[1], {}, {expert}};
-  };
-  expect_on_gpu([&](const Tensors& in) { return adapted_linears(in[0], {map(in)}); },
-                [&](const Tensors& in) { return Tensors{adapted_linear_reference(in[0], map(in))}; }, {x, w, a, b},
-                "adapted linear");
+  std::vector<at::ScalarType> types = {at::kFloat, at::kBFloat16};
+  if (kernel_device()->is_cuda()) types.push_back(at::kHalf);  // a CPU's library has no products of half numbers
+  for (const int64_t rank : {8, 16}) {
+    const auto x = torch::randn({4, 16, 64}).requires_grad_();
+    Tensors inputs = {x};
+    for (int map = 0; map < 2; ++map) {
+      inputs.push_back(torch::randn({48, 64}) * 0.1);
+      inputs.push_back((torch::randn({rank, 64}) * 0.1).requires_grad_());
+      inputs.push_back(torch::randn({48, rank}).requires_grad_());
+    }
+    const auto map = [](const Tensors& in, size_t first, uint64_t key) {
+      LowRank expert{in[first + 1], in[first + 2], 2};
+      expert.dropout = DropoutKey{0.25, key, {3, 0, 9, 1}};
+      return LinearMap{in[first], {}, {expert}};
+    };
+    expect_on_gpu(
+        [&](const Tensors& in) {
+          return adapted_linears(in[0], {map(in, 1, 77), map(in, 4, 78)});
+        },
+        [&](const Tensors& in) {
+          return Tensors{adapted_linear_reference(in[0], map(in, 1, 77)),
+                         adapted_linear_reference(in[0], map(in, 4, 78))};
+        },
+        inputs, cat("adapted linears of rank ", rank), types);
+  }
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/cuda_tensors.h"
 #include "spectral/descriptor.h"
 #include "spectral/spectral_loss.h"
 #include "tensor/runtime.h"
@@ -33,6 +35,13 @@ inline std::vector<at::Device> devices() {
   std::vector<at::Device> out = {at::Device(at::kCPU)};
   if (runtime_info().cuda) out.emplace_back(at::kCUDA);
   return out;
+}
+
+// Where our CUDA kernels run here: on a GPU; on the host in test_cuda_on_host, which has them as plain C++; or nowhere.
+inline std::optional<at::Device> kernel_device() {
+  if (cuda_kernels_take(at::kCPU)) return at::Device(at::kCPU);
+  if (has_cuda_kernels() && runtime_info().cuda) return at::Device(at::kCUDA);
+  return std::nullopt;
 }
 
 inline torch::Tensor random_attention(const std::vector<int64_t>& shape, at::ScalarType type = at::kDouble) {

@@ -1,0 +1,4 @@
+#pragma once
+#include <c10/util/Half.h>
+
+using __half = c10::Half;
