@@ -4,9 +4,10 @@ disturbs all. Prints the median step of the second stage, since most methods do 
 vanilla's. What a method does before and after a stage is not in it.
 
 usage: tools/bench_methods.py CONFIG... [--methods a,b,...] [--turns N] [--steps N] [--set KEY=VALUE]...
-       [--program FILE]
+       [--together] [--program FILE]
 
   tools/bench_methods.py configs/world-hue.yaml --set stream.tasks=2 --set stream.val=16
+With --together one process runs all methods of a turn, for models that take long to load.
 Only Python's standard library is used.
 """
 import argparse
@@ -27,6 +28,7 @@ def parsed():
     usage.add_argument("--methods", default="", help="separated by commas (default: all that 'asr methods' knows)")
     usage.add_argument("--turns", type=int, default=3, help="runs of each method")
     usage.add_argument("--steps", type=int, default=60, help="of each stage")
+    usage.add_argument("--together", action="store_true", help="all methods of a turn in one process")
     usage.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option, after all files")
     usage.add_argument("--program", default=os.environ.get("ASR", "build/asr"), help="default: $ASR or build/asr")
     return usage.parse_args()
@@ -37,20 +39,24 @@ def known_methods(program):
     return [method["name"] for method in json.loads(said.stdout)["methods"]]
 
 
-def steps_of_second_stage(given, method, folder):
-    """Milliseconds of every step, from the log's times; empty if the run failed."""
-    command = [given.program, "--threads", "1", "run", *given.config, "--set", f"method={method}",
+def steps_of_second_stage(given, methods, folder):
+    """For each method milliseconds of every step, from the log's times; none if its run failed."""
+    command = [given.program, "--threads", "1", "run", *given.config, "--set", f"method=[{','.join(methods)}]",
                "--set", f"max_stage_steps={given.steps}", "--set", f"output_dir={folder}", "--set", "logging_steps=1"]
     for assignment in given.set:
         command += ["--set", assignment]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
-        print(f"bench_methods: {method}: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return []
-    log = next(pathlib.Path(folder).glob("**/log.jsonl"))
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    times = [line["elapsed_time"] for line in lines if line.get("stage") == 2 and "current_steps" in line]
-    return [1000 * (after - before) for before, after in zip(times, times[1:])]
+        print(f"bench_methods: {', '.join(methods)}: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+    out = {}
+    for log in pathlib.Path(folder).glob("**/log.jsonl"):
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        times = [line["elapsed_time"] for line in lines if line.get("stage") == 2 and "current_steps" in line]
+        steps = [1000 * (after - before) for before, after in zip(times, times[1:])]
+        name = methods[0] if len(methods) == 1 else log.parent.name.split("-seed")[0]
+        if steps:
+            out[name] = steps
+    return out
 
 
 def main():
@@ -60,10 +66,10 @@ def main():
         methods.insert(0, PLAIN)
     times = {method: [] for method in methods}
     for turn in range(given.turns):
-        for method in methods:
+        for group in [methods] if given.together else [[method] for method in methods]:
             with tempfile.TemporaryDirectory() as folder:
-                steps = steps_of_second_stage(given, method, os.path.join(folder, "run"))
-            if steps:
+                found = steps_of_second_stage(given, group, os.path.join(folder, "run"))
+            for method, steps in found.items():
                 times[method].append(statistics.median(steps))
                 print(f"bench_methods: turn {turn + 1}, {method}: {times[method][-1]:.2f} ms", file=sys.stderr)
     plain = statistics.median(times[PLAIN])

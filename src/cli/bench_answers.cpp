@@ -191,6 +191,50 @@ double answers_a_second(const AnswerSide& side, Backbone& model, SampleSet& set,
   return best;
 }
 
+// What a key costs beside reading the prompt, for rows that are in memory: milliseconds a row, the best of some turns.
+struct KeyCost {
+  std::string keys;
+  double milliseconds = 0, of_prefill = 0;
+};
+
+double milliseconds_a_row(const std::vector<SampleBatch>& blocks, int64_t turns,
+                          const std::function<void(const SampleBatch&)>& work) {
+  int64_t rows = 0;
+  for (const auto& block : blocks) rows += block.size();
+  double best = 1e300;
+  work(blocks[0]);
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const auto& block : blocks) work(block);
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    best = std::min(best, taken.count() / static_cast<double>(rows));
+  }
+  return best;
+}
+
+// With `alone`, every row reads its own picture, for key and prompt alike; else rows of one picture share it.
+std::vector<KeyCost> key_costs(const Backbone& model, const SampleSet& set, const AnswersArguments& a, bool alone) {
+  std::vector<SampleBatch> blocks;
+  for (int64_t begin = 0; begin < set.size() && blocks.size() < 4; begin += a.batch) {
+    blocks.push_back(set.rows(range(begin, std::min(set.size(), begin + a.batch))));
+    auto& input = blocks.back().input;
+    input = to_device(input, model.device());
+    input.same_picture = alone ? std::vector<int64_t>() : same_pictures(blocks.back());
+  }
+  const double prefill = milliseconds_a_row(blocks, 3, [&](const SampleBatch& block) {
+    model.generate(block.input, Pass{0, nullptr}, 1);
+  });
+  std::vector<KeyCost> out = {{"prefill", prefill, 1}};
+  for (const auto& parts : std::vector<std::vector<std::string>>{{"states"}, {"tokens"}, {"spectra"}}) {
+    KeyChoice choice;
+    choice.parts = parts;
+    const SampleKeys keys(choice, SpectralOptions());
+    const double taken = milliseconds_a_row(blocks, 3, [&](const SampleBatch& block) { keys.of(model, block); });
+    out.push_back({join(parts, ", "), taken, taken / prefill});
+  }
+  return out;
+}
+
 double mean_prompt_tokens(const SampleSet& set, int64_t batch) {
   const auto input = set.rows(range(0, std::min(set.size(), batch))).input;
   return input.mask.logical_and(input.labels.lt(0)).sum(1).to(at::kDouble).mean().item<double>();
@@ -218,6 +262,17 @@ void bench_answers(const AnswersArguments& a, const Common& common) {
         ->answers_a_second;
   };
   const double prompt = mean_prompt_tokens(*set, a.batch), routed = speed("routed") / speed("shared");
+  auto keys = json::array();
+  std::vector<std::vector<std::string>> key_rows = {{"key", "pictures", "ms a row", "of a prefill"}};
+  for (const bool alone : {true, false})
+    for (const auto& cost : key_costs(*model, *set, a, alone)) {
+      const char* pictures = alone ? "a row its own" : "shared";
+      keys.push_back({{"key", cost.keys},
+                      {"pictures", pictures},
+                      {"milliseconds", cost.milliseconds},
+                      {"of_prefill", cost.of_prefill}});
+      key_rows.push_back({cost.keys, pictures, number(cost.milliseconds, 3), number(cost.of_prefill, 3)});
+    }
   if (common.json)
     return print_json({{"program", version_info()},
                        {"model", model->name()},
@@ -231,12 +286,13 @@ void bench_answers(const AnswersArguments& a, const Common& common) {
                        {"slots", a.slots},
                        {"elsewhere_percent", a.elsewhere},
                        {"sides", results},
-                       {"routed_over_unrouted", routed}});
+                       {"routed_over_unrouted", routed},
+                       {"keys", keys}});
   std::cout << fmt::format(
                    "{} on {}: {} questions about {} pictures, {:.0f} tokens of prompt, {} new ones, batch {}, best of "
                    "{}\n",
                    model->name(), a.device, set->size(), a.pictures, prompt, a.new_tokens, a.batch, a.turns)
-            << text_table(rows) << fmt::format("routed over unrouted: {:.2f}\n", routed);
+            << text_table(rows) << fmt::format("routed over unrouted: {:.2f}\n", routed) << text_table(key_rows);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct TuneArguments {
   std::string metric = "AP", out, protocol, chosen;
   std::vector<std::string> rows;
   int64_t jobs = 1;
-  bool resume = false, list_only = false;
+  bool resume = false, list_only = false, brief = false;
 };
 
 struct Axis {
@@ -220,10 +220,12 @@ void tune(const TuneArguments& arguments, const Common& common) {
     return tune_by_protocol({{arguments.configs, arguments.sets, arguments.jobs, arguments.resume, arguments.list_only},
                              arguments.protocol,
                              arguments.rows,
+                             arguments.brief,
                              arguments.chosen},
                             common);
-  check(arguments.rows.empty() && arguments.jobs == 1 && !arguments.list_only && arguments.chosen.empty(),
-        "tune: --rows, --jobs, --chosen and --list-only go with --protocol; a --grid is run point by point");
+  const bool plain = !arguments.list_only && !arguments.brief && arguments.chosen.empty();
+  check(arguments.rows.empty() && arguments.jobs == 1 && plain,
+        "tune: --rows, --brief, --jobs, --chosen and --list-only go with --protocol; a --grid is run point by point");
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) base.push_back(std::move(a));
@@ -278,6 +280,8 @@ void add_tune_command(CLI::App& app, Common& common) {
                    "search, choose and test every row of this file alike, e.g. configs/protocol.yaml")
       ->type_name("FILE");
   command->add_option("--rows", a->rows, "only these rows of the protocol")->delimiter(',')->type_name("LIST");
+  command->add_flag("--brief", a->brief,
+                    "every rate at the middle strength, then the other strengths at the best rate, one tuning seed");
   command
       ->add_option("--chosen", a->chosen,
                    "no search: test what the protocol chose on another stream or backbone, its chosen.csv")

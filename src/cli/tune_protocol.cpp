@@ -24,6 +24,11 @@ using nlohmann::json;
 
 Protocol chosen_rows(const ProtocolArguments& arguments) {
   auto out = parse_protocol(read_file(arguments.path, 1 << 20), arguments.path);
+  if (arguments.brief) {
+    out.search = SearchForm::line;
+    out.tuning_seeds.resize(1);
+    out.finalists = 1;
+  }
   if (arguments.rows.empty()) return out;
   std::vector<std::string> known;
   for (const auto& row : out.rows) known.push_back(row.label);

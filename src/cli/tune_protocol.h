@@ -13,6 +13,7 @@ struct ProtocolArguments {
   TrialArguments trials;
   std::string path;
   std::vector<std::string> rows;  // none: all
+  bool brief = false;             // a line of points with one tuning seed, no finalists
   std::string chosen = {};        // chosen.csv of another setting, whose choice is tested here; empty: a search
 };
 

@@ -208,6 +208,27 @@ TEST_F(Plans, ALineListsStrengthsOnceARowsRatesAreDone) {
   EXPECT_CONTAINS(third, "/tune/vanilla/learning_rate=0.001,num_train_epochs=1/seed-102");
 }
 
+// A grid with finalists, searched as a line with its first tuning seed alone.
+TEST_F(Plans, ABriefSearchIsALineWithOneSeed) {
+  write_text(folder / "p.yaml", kSmallProtocol);
+  const std::vector<std::string> listed = {"tune",    folder / "c.yaml", "--protocol", folder / "p.yaml",
+                                           "--brief", "--json",          "--list-only"};
+  const auto first = run_program(listed).out;
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 4) << first;
+  EXPECT_EQ(first.find("seed-102"), std::string::npos);
+  for (const double rate : {0.001, 0.002}) {
+    fabricate({"tune", "held", point(rate, "ewc.lambda", 100), 101}, 1000 * rate);
+    fabricate({"tune", "vanilla", point(rate, "num_train_epochs", 2), 101}, 1000 * rate);
+  }
+  const auto second = run_program(listed).out;
+  EXPECT_EQ(std::count(second.begin(), second.end(), '\n'), 2) << second;
+  fabricate({"tune", "held", point(0.002, "ewc.lambda", 10), 101}, 1);
+  fabricate({"tune", "vanilla", point(0.002, "num_train_epochs", 1), 101}, 1);
+  const auto third = run_program(listed).out;  // no finalists: the test
+  EXPECT_EQ(third.find("/tune/"), std::string::npos) << third;
+  EXPECT_CONTAINS(third, "/test/held/learning_rate=0.002,ewc.lambda=100/seed-");
+}
+
 // One run is missing, as after a kill; it is run, the others are left alone.
 TEST_F(Plans, AMissingRunIsRunAndAnotherConfigurationRefused) {
   write_text(folder / "p.yaml", kSmallProtocol);
