@@ -99,6 +99,9 @@ struct BackboneOptions {
   std::string recipe = "native";       // or asr-paper: the paper's prompt, text budget and image limit
   bool ended_rows_leave = true;        // the batch while answers are generated; false: for comparison
   bool prefixes_shared = true;         // by rows with the same pictures while answering; false: for comparison
+  // Where only the loss is asked for, the last layer goes on with the positions that predict answers. Products of fewer
+  // rows may have other bits.
+  bool ends_at_answers = false;
 };
 
 class Backbone {

@@ -171,7 +171,8 @@ class PretrainedBackbone : public Backbone {
                     Output& out) const;
   void pooled_output(const Batch& batch, const Want& want, const torch::Tensor& images, const torch::Tensor& state,
                      Output& out) const;
-  void text_output(const Room& room, const Want& want, const torch::Tensor& hidden, Output& out) const;
+  void text_output(const Room& room, const Want& want, const torch::Tensor& hidden, const torch::Tensor& labels,
+                   Output& out) const;
   PromptTemplate prompt_for(const PackItem& item) const;
   int64_t process(const Image8& image, const std::string& id, ProcessedImages& out) const;  // its visual tokens
   void attention_output(const Batch& batch, const torch::Tensor& rows, const TapResult& taps,

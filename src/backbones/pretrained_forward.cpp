@@ -20,6 +20,14 @@ torch::Tensor places_of(const torch::Tensor& mask) {
   return mask.flatten().nonzero().flatten();
 }
 
+// Places of the labels, [n] of the flattened text; the state before each predicts it.
+torch::Tensor label_places(const Batch& batch) {
+  const auto places = batch.labels.flatten().ge(0).nonzero().flatten();
+  check(places.numel() > 0, "no sample of the batch has an answer");
+  check(batch.labels.select(1, 0).lt(0).all().item<bool>(), "an answer stands before any question");
+  return places;
+}
+
 }  // namespace
 
 void PretrainedBackbone::check_tokens(const torch::Tensor& ids) const {
@@ -140,9 +148,9 @@ void PretrainedBackbone::pooled_output(const Batch& batch, const Want& want, con
   out.text_max = max_tokens(wide, batch.question);
 }
 
-// What is read from the last states, [B, T + n, width].
+// What is read from the last states: [B, T + n, width], or of the places before `labels` alone.
 void PretrainedBackbone::text_output(const Room& room, const Want& want, const torch::Tensor& hidden,
-                                     Output& out) const {
+                                     const torch::Tensor& labels, Output& out) const {
   const auto& batch = room.batch;
   if (want.state) out.state = prompt_state(hidden, batch).to(at::kFloat);
   if (want.all_logits) {
@@ -150,13 +158,11 @@ void PretrainedBackbone::text_output(const Room& room, const Want& want, const t
         room.count == 0 ? hidden : hidden.gather(1, room.own_columns().unsqueeze(-1).expand({-1, -1, hidden.size(2)}));
     out.all_logits = text_.logits(own).to(at::kFloat);
   }
-  if (!want.loss && !want.logits) return;
-  const auto wanted = batch.labels.flatten().ge(0).nonzero().flatten();
-  check(wanted.numel() > 0, "no sample of the batch has an answer");
-  check(batch.labels.select(1, 0).lt(0).all().item<bool>(), "an answer stands before any question");
-  // The vocabulary projection is computed at answer positions alone; the state before a token predicts it.
-  out.logits = text_.logits(hidden.reshape({-1, hidden.size(2)}).index_select(0, wanted - 1)).to(at::kFloat);
-  if (want.loss) out.loss = at::cross_entropy_loss(out.logits, batch.labels.flatten().index_select(0, wanted));
+  if (!labels.defined()) return;
+  // The vocabulary projection is computed at answer positions alone.
+  const auto before = hidden.dim() == 2 ? hidden : hidden.reshape({-1, hidden.size(2)}).index_select(0, labels - 1);
+  out.logits = text_.logits(before).to(at::kFloat);
+  if (want.loss) out.loss = at::cross_entropy_loss(out.logits, batch.labels.flatten().index_select(0, labels));
 }
 
 Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const Want& want) const {
@@ -184,6 +190,8 @@ Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const W
   inside.stop_there = !needs_last_layer(want);  // embeddings alone need nothing above their layer
   DecoderInput input{.positions = in.positions, .mask = batch.mask, .inside = &inside};
   if (!request.layers.empty()) input.tap = {&request, &taps};
+  const auto labels = want.loss || want.logits ? label_places(batch) : torch::Tensor();
+  if (options_.ends_at_answers && labels.defined() && !want.state && !want.all_logits) input.read = labels - 1;
   const auto hidden = text_.decoder(in.x, input, pass);
 
   if (taps_vision_path(want)) {
@@ -200,7 +208,7 @@ Output PretrainedBackbone::forward(const Batch& given, const Pass& pass, const W
     out.early_image = mean_tokens(inside.normed.to(at::kFloat), images);
     out.early_text = mean_tokens(inside.normed.to(at::kFloat), batch.question);
   }
-  if (hidden.defined()) text_output(room, want, hidden, out);
+  if (hidden.defined()) text_output(room, want, hidden, labels, out);
   return out;
 }
 

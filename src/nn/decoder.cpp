@@ -101,7 +101,7 @@ KvCache KvCache::spread(const torch::Tensor& index, int64_t new_room) const {
   return out;
 }
 
-torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Shared& shared) const {
+torch::Tensor Decoder::attended(size_t layer, const torch::Tensor& x, const Shared& shared) const {
   const auto& l = layers[layer];
   const auto qkv = together({&l.q, &l.k, &l.v}, x, shared.pass);
   const auto q = rotate(split_heads(qkv[0], config.heads), shared.rotary);
@@ -114,7 +114,25 @@ torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Sha
   const auto& tap = shared.input.tap;
   const bool here = tap.request && tap.request->to_text == config.cross;
   const AttentionHeads heads{q, k, v, shared.key_mask, /*causal=*/true};
-  return l.o(join_heads(attend_and_tap(heads, here ? tap_at(layer, tap) : LayerTap{})), shared.pass);
+  return join_heads(attend_and_tap(heads, here ? tap_at(layer, tap) : LayerTap{}));
+}
+
+torch::Tensor Decoder::attention(size_t layer, const torch::Tensor& x, const Shared& shared) const {
+  return layers[layer].o(attended(layer, x, shared), shared.pass);
+}
+
+// Whether the last layer may go on with the positions that are read alone: nobody looks at the others, and no expert
+// draws a dropout by place or reads a sequence.
+bool Decoder::ends_early(const DecoderInput& input, const Pass& pass, bool again) const {
+  const auto depth = static_cast<int64_t>(layers.size());
+  const auto* inside = input.inside;
+  if (!input.read.defined() || depth == 0 || again || input.cache || input.context.defined() || pass.observer)
+    return false;
+  if (inside && (inside->layer >= depth || inside->normed_layer >= depth)) return false;
+  const auto& l = layers.back();
+  for (const auto* linear : {&l.o, &l.gate, &l.up, &l.down})
+    if (linear->has_experts(pass.slots)) return false;
+  return true;
 }
 
 torch::Tensor Decoder::cross_attention(size_t layer, const torch::Tensor& x, const Shared& shared) const {
@@ -206,12 +224,21 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const DecoderInput& input, co
   };
   const auto depth = static_cast<int64_t>(layers.size());
   const bool again = inside && inside->recompute && at::GradMode::is_enabled() && !cache && !config.cross;
+  const bool early = ends_early(input, pass, again);
+  const auto read = [&](const torch::Tensor& all) {
+    return all.reshape({-1, all.size(-1)}).index_select(0, input.read);
+  };
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& l = layers[i];
     if (again) {
       x = recomputed(i, x, shared);
     } else {
-      added = attention(i, normed(l.attention_norm), shared);
+      added = attended(i, normed(l.attention_norm), shared);
+      if (early && i + 1 == layers.size()) {
+        x = read(x);
+        added = read(added);
+      }
+      added = l.o(added, pass);
       if (input.context.defined()) added = cross_attention(i, normed(l.cross.norm), shared);
       const auto gate_up = together({&l.gate, &l.up}, normed(l.mlp_norm), pass);
       added = l.down(gated_silu(gate_up[0], gate_up[1]), pass);
@@ -228,7 +255,7 @@ torch::Tensor Decoder::operator()(torch::Tensor x, const DecoderInput& input, co
   const auto out = normed(final_norm);
   if (inside && inside->layer >= depth) inside->state = out;
   if (inside && inside->normed_layer >= depth) inside->normed = out;
-  return out;
+  return input.read.defined() && !early ? read(out) : out;
 }
 
 }  // namespace asr

@@ -66,7 +66,10 @@ struct DecoderInput {
   torch::Tensor mask = {};     // [B, T], true at real tokens; undefined where real tokens alone continue a cache
   torch::Tensor context = {};  // [B, V, width]: what cross-attention looks at; without it, its layers are left out
   KvCache* cache = nullptr;    // the states continue what it holds
-  LayerTap tap = {};           // only without a cache; columns count in the context if there is one, else in x
+  // Positions of x, flattened, whose last states are read, [n]; undefined: all. What only others need of the last layer
+  // is then left out.
+  torch::Tensor read = {};
+  LayerTap tap = {};  // only without a cache; columns count in the context if there is one, else in x
   DecoderInside* inside = nullptr;
 };
 
@@ -76,7 +79,8 @@ class Decoder {
   std::vector<DecoderLayer> layers;
   RmsNorm final_norm;
 
-  torch::Tensor operator()(torch::Tensor x, const DecoderInput& input, const Pass& pass) const;  // x [B, T, width]
+  // x [B, T, width]; the last states, [B, T, width] or [n, width].
+  torch::Tensor operator()(torch::Tensor x, const DecoderInput& input, const Pass& pass) const;
 
  private:
   // What all layers of a pass share.
@@ -89,6 +93,8 @@ class Decoder {
   torch::Tensor recomputed(size_t layer, const torch::Tensor& x, const Shared& shared) const;
   torch::Tensor cross_attention(size_t layer, const torch::Tensor& x, const Shared& shared) const;
   torch::Tensor attention(size_t layer, const torch::Tensor& x, const Shared& shared) const;
+  torch::Tensor attended(size_t layer, const torch::Tensor& x, const Shared& shared) const;  // before o
+  bool ends_early(const DecoderInput& input, const Pass& pass, bool again) const;
 };
 
 }  // namespace asr

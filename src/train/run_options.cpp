@@ -105,6 +105,7 @@ BackboneOptions RunOptions::backbone_options() const {
   out.text_weighted_queries = query_rows == QueryRows::text;
   out.recompute = recompute == Switch::yes;
   out.recipe = recipe == Recipe::asr_paper ? "asr-paper" : "native";
+  out.ends_at_answers = device == "cuda";  // on a CPU it would change the bits of results that are kept
   return out;
 }
 

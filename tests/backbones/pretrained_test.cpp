@@ -211,6 +211,26 @@ TEST_P(TrainedModel, LayersThatRunAgainGiveTheSameGradients) {
     EXPECT_LE(apart(plain[i], recomputed[i]), 1e-5 * (1 + plain[i].abs().max().item<double>())) << names[i];
 }
 
+// The last layer may go on with the positions that predict answers, unless somebody looks at the others.
+TEST_P(TrainedModel, EndingAtTheAnswersGivesTheSameGradients) {
+  if (IsSkipped()) return;
+  const auto batch = batch_with("red");
+  BackboneOptions options;
+  options.ends_at_answers = true;
+  for (const bool pooled : {false, true}) {
+    want.pooled = pooled;
+    model->configure({});
+    const auto plain = model->forward(batch, Pass{}, want);
+    const auto expected = gradients(plain.loss + plain.attention.square().sum(), parameters);
+    model->configure(options);
+    const auto out = model->forward(batch, Pass{}, want);
+    EXPECT_NEAR(out.loss.item<double>(), plain.loss.item<double>(), 1e-5);
+    const auto found = gradients(out.loss + out.attention.square().sum(), parameters);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_LE(apart(found[i], expected[i]), 1e-5 * (1 + expected[i].abs().max().item<double>())) << names[i];
+  }
+}
+
 TEST(StoriesModel, ContinuesAsItDid) {
   const std::string source = shared_data() + "/data/stories260K";
   if (!fs::exists(source)) GTEST_SKIP() << "no reference data at " << source;

@@ -106,6 +106,58 @@ TEST(Decoder, ComputesTheSameInEveryPlaceWithAndWithoutACache) {
   }
 }
 
+// What is read of the last states does not depend on whether the others were computed; no gradient is lost either.
+// Where somebody looks at all states, all are computed.
+TEST(Decoder, GivesThePlacesThatAreReadAlone) {
+  auto decoder = small_decoder();
+  auto& first = decoder.layers[0].v.slots.emplace_back();
+  first.experts.push_back({torch::randn({2, 32}).requires_grad_(), torch::randn({16, 2}).requires_grad_(), 1});
+  auto& last = decoder.layers[2].v.slots.emplace_back();
+  last.experts.push_back({torch::randn({2, 32}).requires_grad_(), torch::randn({16, 2}).requires_grad_(), 1});
+  std::vector<torch::Tensor> learnt;
+  for (const auto* slot : {&first, &last}) {
+    learnt.push_back(slot->experts[0].a);
+    learnt.push_back(slot->experts[0].b);
+  }
+  const auto x = torch::randn({2, 11, 32}).requires_grad_(), factor = torch::randn({3, 32});
+  learnt.push_back(x);
+  const auto mask = padded_mask(0, 4), positions = positions_in(mask), read = torch::tensor({4, 9, 14}, at::kLong);
+  DecoderInput input{.positions = positions, .mask = mask};
+  const auto whole = decoder(x, input, Pass{}).reshape({-1, 32}).index_select(0, read);
+  const auto expected = gradients((whole * factor).sum(), learnt);
+  for (const bool looked_at : {false, true}) {
+    DecoderInside inside;
+    inside.layer = looked_at ? 3 : 0;
+    input.read = read;
+    input.inside = &inside;
+    const auto found = decoder(x, input, Pass{});
+    expect_close(found, whole, 1e-5, "states");
+    const auto grads = gradients((found * factor).sum(), learnt);
+    for (size_t i = 0; i < grads.size(); ++i) expect_close(grads[i], expected[i], 1e-5, cat("gradient ", i));
+    if (looked_at) {
+      EXPECT_EQ(inside.state.sizes(), x.sizes());
+    }
+  }
+}
+
+// Experts behind o read all places: their masks of dropout are drawn by place.
+TEST(Decoder, ComputesAllPlacesWhereExpertsReadThem) {
+  auto decoder = small_decoder();
+  decoder.layers[2].up.slots.emplace_back().experts.push_back({torch::randn({2, 32}), torch::randn({48, 2}), 1});
+  const auto x = torch::randn({2, 11, 32}), read = torch::tensor({4, 9}, at::kLong);
+  const auto mask = padded_mask(0, 4), positions = positions_in(mask);
+  const auto run = [&](bool all) {
+    AdapterDropout dropout{0.5, 3};
+    Pass pass;
+    pass.dropout = &dropout;
+    DecoderInput input{.positions = positions, .mask = mask};
+    if (!all) input.read = read;
+    const auto out = decoder(x, input, pass);
+    return all ? out.reshape({-1, 32}).index_select(0, read) : out;
+  };
+  EXPECT_TRUE(run(false).equal(run(true)));
+}
+
 // A prompt of unequal rows, then tokens one at a time: what a whole pass gives, whether keys are written into room that
 // was there or copied. Rows leave, and go on several times from one prompt.
 TEST(Decoder, ACacheWithRoomHoldsWhatAGrowingOneHolds) {
