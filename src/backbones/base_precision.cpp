@@ -17,12 +17,16 @@ bool takes(const Linear& linear, WeightFormat format) {
 
 }  // namespace
 
+void check_format(WeightFormat format, at::Device device) {
+  // On a CPU the plain form serves, to see what float8 changes.
+  if (format != WeightFormat::fp8 || device.is_cpu()) return;
+  const auto missing = missing_for_fp8(fp8_facts(device));
+  check(missing.empty(), missing);
+}
+
 int64_t keep_weights_in(Backbone& model, WeightFormat format) {
   if (format == WeightFormat::plain) return 0;
-  // On a CPU the plain form serves, to see what float8 changes.
-  check(format != WeightFormat::fp8 || model.device().is_cpu() || has_fp8(model.device()),
-        "base_precision=fp8 needs a GPU with float8 (compute capability 8.9 or newer), libtorch 2.5 and a program with "
-        "CUDA kernels; use plain, or nf4 to save memory");
+  check_format(format, model.device());
   int64_t taken = 0;
   for (const auto& site : model.all_sites()) {
     if (!of_language_model(site.part) || !takes(*site.linear, format)) continue;

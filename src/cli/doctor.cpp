@@ -108,7 +108,13 @@ void check_configuration(Examined& e) {
 void check_device(Examined& e) {
   const auto& device = e.config->run.device;
   if (device == "cpu") return e.table.add("device", Verdict::ok, "cpu");
-  if (at::hasCUDA()) return e.table.add("device", Verdict::ok, "cuda");
+  if (at::hasCUDA()) {
+    e.table.add("device", Verdict::ok, "cuda");
+    if (e.config->run.base_precision != WeightFormat::fp8) return;
+    const auto missing = missing_for_fp8(fp8_facts(at::Device(at::kCUDA, 0)));
+    return e.table.add("base_precision", missing.empty() ? Verdict::ok : Verdict::failure,
+                       missing.empty() ? "fp8" : missing);
+  }
   e.table.add("device", e.arguments.assume ? Verdict::assumed : Verdict::failure,
               e.arguments.assume ? cat(e.arguments.gpu, "; this build or machine has no GPU")
                                  : cat("device=cuda: ", cuda_problem(cuda_facts()), ", or --assume to plan"));

@@ -73,10 +73,12 @@ torch::Tensor rows_of(const PretrainedBackbone& model, const Batch& batch, bool 
 }
 
 void run(const ForwardArguments& arguments, const Common& common) {
-  auto model = load_pretrained(arguments.model);
   const auto device = device_named(arguments.device);
+  const auto format = weight_format_named(arguments.base_precision);
+  check_format(format, device);
+  auto model = load_pretrained(arguments.model);
   model->to(device);
-  keep_weights_in(*model, weight_format_named(arguments.base_precision));
+  keep_weights_in(*model, format);
   // Small models are computed in double: what differs from another implementation is then not our rounding.
   const bool small = device.is_cpu() && model->weight_bytes() < (int64_t(64) << 20);
   if (arguments.precision == "float32") model->compute_in(at::kFloat);

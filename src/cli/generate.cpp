@@ -59,10 +59,12 @@ nlohmann::json routed_to(const RouteChoice& choice) {
 void run(const GenerateArguments& a, const Common& common) {
   check(a.prompt.empty() != a.prompt_ids.empty(), "give either --prompt or --prompt-ids");
   if (!a.adapter.empty()) check_answers_in_words(a.adapter);
-  const auto model = load_pretrained(a.model);
   const auto device = device_named(a.device);
+  const auto format = weight_format_named(a.base_precision);
+  check_format(format, device);
+  const auto model = load_pretrained(a.model);
   model->to(device);
-  keep_weights_in(*model, weight_format_named(a.base_precision));
+  keep_weights_in(*model, format);
   // An adapter with gates is answered with as its run's evaluation did.
   std::unique_ptr<SlotAdapter> slots;
   if (!a.adapter.empty() && holds_slots(a.adapter))

@@ -74,8 +74,27 @@ torch::Tensor unpacked_nf4(const Weight& weight, at::ScalarType type) {
   return kernel ? unpacked_nf4_cuda(weight, type) : unpacked_nf4_reference(weight, type);
 }
 
+Fp8Facts fp8_facts(at::Device device) {
+  Fp8Facts out;
+  out.in_library = ASR_FLOAT8;
+  out.kernels = has_cuda_kernels();
+  out.capability = device.is_cuda() && out.kernels ? cuda::compute_capability() : 0;
+  return out;
+}
+
+std::string missing_for_fp8(const Fp8Facts& facts) {
+  constexpr int kFirst = 89;
+  const char* instead = "; use plain, or nf4 to save memory";
+  if (!facts.in_library) return cat("base_precision=fp8 needs libtorch 2.5 or newer", instead);
+  if (!facts.kernels) return cat("base_precision=fp8 needs a program with CUDA kernels (built where nvcc is)", instead);
+  if (facts.capability < kFirst)
+    return cat("base_precision=fp8 needs a GPU with float8, of compute capability 8.9 or newer; this one has ",
+               facts.capability / 10, ".", facts.capability % 10, instead);
+  return "";
+}
+
 bool has_fp8(at::Device device) {
-  return ASR_FLOAT8 && device.is_cuda() && has_cuda_kernels() && cuda::compute_capability() >= 89;
+  return device.is_cuda() && missing_for_fp8(fp8_facts(device)).empty();
 }
 
 torch::Tensor rounded_e4m3(const torch::Tensor& x) {

@@ -42,7 +42,16 @@ torch::Tensor values_of(const Weight& weight, at::ScalarType type);
 
 // Numbers [out, in] in a format; nf4 needs rows of whole stretches of 64.
 Weight in_format(const torch::Tensor& numbers, WeightFormat format);
-bool has_fp8(at::Device device);  // products of float8; elsewhere the same numbers are multiplied in float32
+
+// What products of float8 need of a GPU. Elsewhere the same numbers are multiplied in float32.
+struct Fp8Facts {
+  bool in_library = false;  // libtorch multiplies them
+  bool kernels = false;     // this program rounds rows to them
+  int capability = 0;       // of the GPU: 90 is 9.0
+};
+Fp8Facts fp8_facts(at::Device device);
+std::string missing_for_fp8(const Fp8Facts& facts);  // one line that says what to do; empty: nothing is missing
+bool has_fp8(at::Device device);
 
 // ---- what in_format and values_of are made of, each with its plain form ---------------------------------------------
 

@@ -10,8 +10,11 @@ void multiply_fp8(const torch::Tensor& y, const Fp8Rows& x, const torch::Tensor&
   auto out = y;
 #if ASR_FLOAT8
   if (data.scalar_type() != at::kFloat) {
-    at::_scaled_mm_out(out, x.data, data.t(), x.scale, scale.t(), std::nullopt, std::nullopt, y.scalar_type(),
+    // With a scale a row the library promises results in bfloat16 alone.
+    auto product = y.scalar_type() == at::kBFloat16 ? out : at::empty(y.sizes(), y.options().dtype(at::kBFloat16));
+    at::_scaled_mm_out(product, x.data, data.t(), x.scale, scale.t(), std::nullopt, std::nullopt, at::kBFloat16,
                        /*use_fast_accum=*/true);
+    if (!product.is_same(out)) out.copy_(product);
     return;
   }
 #endif

@@ -32,6 +32,7 @@ at::Device use_device(const std::string& name, int gpu, Switch same_bits) {
 }
 
 std::unique_ptr<Backbone> load_run_model(const RunConfig& config, const std::string& path, at::Device device) {
+  check_format(config.run.base_precision, device);
   auto out = load_backbone(path);
   out->to(device);
   keep_weights_in(*out, config.run.base_precision);

@@ -47,6 +47,16 @@ TEST(WeightFormats, ProductsOfNf4AreThoseOfItsNumbers) {
   }
 }
 
+TEST(WeightFormats, WhatFloat8LacksIsOneLine) {
+  EXPECT_EQ(missing_for_fp8({true, true, 89}), "");
+  EXPECT_EQ(missing_for_fp8({true, true, 90}), "");
+  EXPECT_EQ(missing_for_fp8({true, true, 80}),
+            "base_precision=fp8 needs a GPU with float8, of compute capability 8.9 or newer; this one has 8.0; use "
+            "plain, or nf4 to save memory");
+  EXPECT_CONTAINS(missing_for_fp8({true, false, 90}), "needs a program with CUDA kernels");
+  EXPECT_CONTAINS(missing_for_fp8({false, true, 90}), "needs libtorch 2.5 or newer");
+}
+
 // All numbers of e4m3, by its definition: four bits of exponent with bias 7, three behind the point, none infinite.
 std::vector<double> e4m3_numbers() {
   std::vector<double> out;
@@ -95,20 +105,22 @@ TEST(WeightFormats, ProductsOfFp8AreThoseOfItsNumbers) {
 TEST(WeightFormats, ProductsOfFp8StayNear) {
   if (!has_cuda_kernels() || !runtime_info().cuda || !has_fp8(at::kCUDA)) GTEST_SKIP() << "no float8 here";
   torch::manual_seed(7);
-  const auto w = (torch::randn({96, 64}) * 0.1).to(at::kBFloat16).to(at::kCUDA);
-  const auto weight = in_format(w, WeightFormat::fp8);
-  // A float8 has three bits behind the point: half a unit is 1/16 of a number, less in sums.
-  expect_close(values_of(weight, at::kFloat), w.to(at::kFloat), 1.0 / 16, "the weight");
-  const auto x = torch::randn({32, 64}).to(at::kBFloat16).to(at::kCUDA).requires_grad_();
-  const auto y = adapted_linears(x, {{weight, {}, {}}, {w, {}, {}}});
-  const auto factor = torch::randn({32, 96}).to(at::kBFloat16).to(at::kCUDA);
-  const auto few = gradients((y[0] * factor).sum(), {x})[0];
-  const auto full = gradients((adapted_linears(x, {{w, {}, {}}})[0] * factor).sum(), {x})[0];
   const auto distance = [](const torch::Tensor& a, const torch::Tensor& b) {
     return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
   };
-  EXPECT_LT(distance(y[0], y[1]), 0.06);
-  EXPECT_LT(distance(few, full), 0.06);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const auto w = (torch::randn({96, 64}) * 0.1).to(type).to(at::kCUDA);
+    const auto weight = in_format(w, WeightFormat::fp8);
+    // A float8 has three bits behind the point: half a unit is 1/16 of a number, less in sums.
+    expect_close(values_of(weight, at::kFloat), w.to(at::kFloat), 1.0 / 16, "the weight");
+    const auto x = torch::randn({32, 64}).to(type).to(at::kCUDA).requires_grad_();
+    const auto y = adapted_linears(x, {{weight, {}, {}}, {w, {}, {}}});
+    const auto factor = torch::randn({32, 96}).to(type).to(at::kCUDA);
+    const auto few = gradients((y[0] * factor).sum(), {x})[0];
+    const auto full = gradients((adapted_linears(x, {{w, {}, {}}})[0] * factor).sum(), {x})[0];
+    EXPECT_LT(distance(y[0], y[1]), 0.06) << at::toString(type);
+    EXPECT_LT(distance(few, full), 0.06) << at::toString(type);
+  }
 }
 
 }  // namespace
