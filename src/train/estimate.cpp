@@ -63,14 +63,16 @@ double element(const ModelShape& shape, const Machine& machine) {
   return machine.gpu ? number_of(shape.weight_size) : 4;
 }
 
-// Numbers that the backward pass of one layer needs, per token: two sums and their norms, what q and v's experts read
-// with its dropout mask, q, k, v and the result of attention twice, and gate, up and their product. Without fused
-// kernels (GPU) keys and values are widened to all heads and the gate is kept twice.
+// Numbers that the backward pass of one layer needs, per token. On a GPU: two sums, what q and v's experts read, q, k,
+// v and the result of attention, keys and values widened to all heads, gate and up; with adapters on every linear also
+// what those of the others read. Masks of dropout are drawn again. On a CPU: two sums and their norms, what q and v's
+// experts read with its mask, q, k, v and the result of attention twice, and gate, up and their product.
 double layer_numbers(const ModelShape& s, const RunOptions& run, bool gpu) {
   const double w = number_of(s.width), q = number_of(s.heads * s.head), kv = number_of(s.kv_heads * s.head);
+  const double mlp = number_of(s.mlp), cross = s.cross ? 6 * w : 0;
+  if (gpu) return 3 * w + 4 * q + cross + 2 * mlp + (run.lora_sites == LoraSites::all ? w + q + mlp : 0);
   const double dropout = run.lora_dropout > 0 ? 4 * w : 0;
-  const double attention = 3 * q + 2 * (gpu ? q : kv) + (s.cross ? 6 * w : 0);
-  return 4 * w + dropout + attention + (gpu ? 4 : 3) * number_of(s.mlp);
+  return 4 * w + dropout + 3 * q + 2 * kv + cross + 3 * mlp;
 }
 
 // Of a pass that keeps nothing: about a layer's insides.
@@ -82,13 +84,10 @@ double training_bytes(const RunOptions& run, const ModelShape& s, const Workload
   // Processes share every batch.
   const double batch = std::ceil(number_of(run.batch) / number_of(machine.processes));
   const double e = element(s, machine), tokens = batch * work.sequence(), depth = number_of(s.layers);
-  const double mask = machine.gpu ? tokens * work.sequence() * e : 0;  // of attention, a layer
-  const double layer = tokens * layer_numbers(s, run, machine.gpu) * e + mask;
-  // Dropout masks on a GPU are drawn from 64-bit numbers.
-  const double drawing = machine.gpu && run.lora_dropout > 0 ? 32 * tokens * number_of(s.width) : 0;
+  const double layer = tokens * layer_numbers(s, run, machine.gpu) * e;
   const double logits = 16 * batch * work.answer_tokens * number_of(s.vocabulary);
   const double kept = run.recompute == Switch::yes ? depth * tokens * number_of(s.width) * e : depth * layer;
-  return kept + 2 * layer + drawing + logits;
+  return kept + 2 * layer + logits;
 }
 
 double passing_bytes(double samples, const ModelShape& s, const Workload& work, const Machine& machine) {
