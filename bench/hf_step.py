@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The peer of `asr bench step --backbone`: the same LoRA step with transformers and PEFT, random weights, one GPU.
 
-usage: bench/hf_step.py [--backbone llava-1.5-7b] [--batch 16] [--text-tokens 64] [--steps 12] [--asr] [--json FILE]
+usage: bench/hf_step.py [--program build-cuda/asr] [--batch 16] [--text-tokens 64] [--steps 12] [--asr] [--json FILE]
 
 Both sides: the same tokens, adapters (rank 16 on q and v of the language model and on the projector, float32, dropout
 0.05), logits at answer positions alone, AdamW. The peer runs under autocast to bfloat16 with sdpa and fused AdamW. With
 --asr it returns attention maps (attn_implementation="eager") and adds a spectral loss, as users of transformers would.
+With --program our side is measured first, in the same call, and ratios are printed.
 """
 import argparse
 import json
 import pathlib
+import subprocess
 import time
 
 import torch
@@ -127,9 +129,28 @@ def measure(config, given, attention, with_asr):
             "trained": sum(p.numel() for p in model.parameters() if p.requires_grad)}
 
 
+def ours(given):
+    command = [given.program, "bench", "step", "--backbone", given.backbone, "--random-weights", "--batch",
+               str(given.batch), "--text-tokens", str(given.text_tokens), "--calls", str(given.steps), "--json"]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {side["step"]: side for side in json.loads(said)["results"]}
+
+
+def print_ratios(mine, results):
+    print("| step | ours, ms | peer, ms | ratio | ours, GiB | peer, GiB | ratio |\n|---|---:|---:|---:|---:|---:|---:|")
+    for name, side in (("plain", "plain"), ("asr", "asr, spectral")):
+        if name not in results:
+            continue
+        a, b = mine[side], results[name]
+        print(f"| {side} | {a['median_ms']:.0f} | {b['median_ms']:.0f} | {b['median_ms'] / a['median_ms']:.2f} | "
+              f"{a['allocated_gib']:.1f} | {b['allocated_gib']:.1f} | {a['allocated_gib'] / b['allocated_gib']:.2f} |")
+
+
 def main():
     usage = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usage.add_argument("--backbone", default="llava-1.5-7b")
+    usage.add_argument("--backbone", default="llava-1.5-7b", choices=["llava-1.5-7b"],
+                       help="the one whose parts this script knows")
+    usage.add_argument("--program", help="our program, to be measured first")
     usage.add_argument("--batch", type=int, default=16)
     usage.add_argument("--text-tokens", type=int, default=64)
     usage.add_argument("--steps", type=int, default=12)
@@ -137,12 +158,16 @@ def main():
     usage.add_argument("--json", help="write the numbers here too")
     given = usage.parse_args()
     config = shape_named(given.backbone)
+    mine = ours(given) if given.program else {}
     results = {"ceiling_tflops": ceiling(), "plain": measure(config, given, "sdpa", False)}
     torch.cuda.empty_cache()
     if given.asr:
         results["asr"] = measure(config, given, "eager", True)
     for name, numbers in results.items():
         print(name, numbers, flush=True)
+    if mine:
+        results["ours"] = mine
+        print_ratios(mine, results)
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps(results, indent=1))
 

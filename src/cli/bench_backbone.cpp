@@ -1,5 +1,6 @@
 // asr bench step --backbone: forward, loss, backward, clipping and AdamW of a large model with LoRA on its usual sites,
-// plain, with ASR's spectral loss and with its geometry term too. bench/hf_step.py is the same step with transformers.
+// plain, with ASR's spectral loss, and with its geometry term too, in later epochs and in the first, which asks the
+// base for its embeddings. bench/hf_step.py is the same step with transformers.
 #include "cli/bench_backbone.h"
 
 #include <fmt/format.h>
@@ -35,9 +36,11 @@ using nlohmann::json;
 constexpr int64_t kAnswerTokens = 4, kQuestionTokens = 8, kPrototypes = 15;
 constexpr int kSide = 672;  // of the picture, in pixels: 576 visual tokens of Qwen2.5-VL
 
-enum class Terms { plain, spectral, full };
-constexpr std::pair<Terms, const char*> kTerms[] = {
-    {Terms::plain, "plain"}, {Terms::spectral, "asr, spectral"}, {Terms::full, "asr, full"}};
+enum class Terms { plain, spectral, full, first };
+constexpr std::pair<Terms, const char*> kTerms[] = {{Terms::plain, "plain"},
+                                                    {Terms::spectral, "asr, spectral"},
+                                                    {Terms::full, "asr, full"},
+                                                    {Terms::first, "asr, full, first epoch"}};
 
 json shortened(json config, int64_t layers) {
   if (layers == 0) return config;
@@ -88,8 +91,16 @@ torch::Tensor some_ids(const PretrainedBackbone& model, int64_t rows, int64_t co
   return at::where(ids.eq(model.image_token()), ids + 1, ids);
 }
 
+// Of a step: products of frozen weights and attention, not of adapters.
 struct Work {
-  double tokens = 0, operations = 0;  // of a step: products of frozen weights and attention, not of adapters
+  double tokens = 0, operations = 0;
+  double left_out = 0;  // where the last layer goes on with the positions that predict answers
+  double forward = 0;   // of a pass without gradients
+
+  double of(Terms terms) const {
+    const bool all = terms == Terms::full || terms == Terms::first;
+    return operations - (all ? 0 : left_out) + (terms == Terms::first ? forward : 0);
+  }
 };
 
 class BackboneStep {
@@ -97,6 +108,8 @@ class BackboneStep {
   explicit BackboneStep(const BackboneBench& a) : device_(device_named(a.device)), dropout_(a.dropout) {
     torch::manual_seed(1);
     const auto kind = at::TensorOptions().dtype(usual_type(device_)).device(device_);
+    const auto format = weight_format_named(a.base_precision);
+    check_format(format, device_);
     const auto source = source_of(a.backbone);
     const auto config = shortened(source.config, a.layers);
     if (a.random) {
@@ -105,16 +118,17 @@ class BackboneStep {
       model_ = load_backbone(a.backbone);
       model_->to(device_);
     }
-    keep_weights_in(*model_, weight_format_named(a.base_precision));
+    keep_weights_in(*model_, format);
     BackboneOptions options;
     options.recompute = a.checkpointing;
+    options.ends_at_answers = device_.is_cuda();  // as runs
     model_->configure(options);
     make_batch(a, source, dynamic_cast<PretrainedBackbone&>(*model_));
     for (const auto& [site, tensor] : add_experts(model_->sites(), a.rank, 2.0 * static_cast<double>(a.rank), 2))
       learnt_.push_back(tensor);
     optimizer_ = std::make_unique<AdamW>(learnt_, AdamWOptions());
     make_terms();
-    count_work(shape_of_config(config, a.backbone));
+    count_work(shape_of_config(config, a.backbone), options);
   }
 
   double run(Terms terms) {
@@ -124,7 +138,8 @@ class BackboneStep {
       pass.dropout = &dropout;
       Want want;
       want.tap_layers = terms == Terms::plain ? 0 : std::min<int64_t>(4, model_->layers());
-      want.pooled = terms == Terms::full;
+      want.pooled = terms == Terms::full || terms == Terms::first;
+      if (terms == Terms::first) ask_base();
       const auto out = model_->forward(batch_.input, pass, want);
       const auto loss = added(out, terms);
       optimizer_->zero_grad();
@@ -144,6 +159,16 @@ class BackboneStep {
   }
 
  private:
+  void ask_base() {
+    at::NoGradGuard no_grad;
+    Want want;
+    want.loss = false;
+    want.pooled = true;
+    const auto base = model_->forward(batch_.input, Pass{0, nullptr}, want);
+    batch_.reference_image = base.image;
+    batch_.reference_text = base.text;
+  }
+
   void make_batch(const BackboneBench& a, const ModelSource& source, const PretrainedBackbone& model) {
     const auto& processor = source.processor;
     Image8 picture{kSide, kSide, std::vector<uint8_t>(size_t(kSide) * kSide * 3)};
@@ -187,12 +212,17 @@ class BackboneStep {
     batch_.reference_text = torch::randn({B, model_->width()}).to(device_);
   }
 
-  void count_work(const ModelShape& shape) {
+  void count_work(const ModelShape& shape, const BackboneOptions& options) {
     const double B = static_cast<double>(batch_.size()), T = static_cast<double>(batch_.input.ids.size(1));
     const double depth = static_cast<double>(shape.layers), across = static_cast<double>(shape.heads * shape.head);
     work_.tokens = B * T;
     work_.operations = 4 * work_.tokens * shape.decoder_weights() + 2 * B * visual_.positions * shape.vision_weights() +
                        3.5 * depth * 4 * B * T * T * across / 2;
+    work_.forward = 2 * work_.tokens * shape.decoder_weights() + 2 * B * visual_.positions * shape.vision_weights() +
+                    depth * 4 * B * T * T * across / 2;
+    if (!options.ends_at_answers || options.recompute) return;
+    const double width = static_cast<double>(shape.width), mlp = static_cast<double>(shape.mlp);
+    work_.left_out = 4 * (work_.tokens - B * kAnswerTokens) * width * (across + 3 * mlp);
   }
 
   torch::Tensor added(const Output& out, Terms terms) {
@@ -220,6 +250,7 @@ class BackboneStep {
 };
 
 struct Measured {
+  Terms terms;
   std::string name;
   std::vector<double> times;
   MemoryPeak memory;
@@ -290,7 +321,7 @@ std::vector<Measured> measure_terms(BackboneStep& step, int calls) {
     step.run(terms);  // warm-up
     forget_memory_peak(step.device());
     step.run(terms);
-    out.push_back({name, {}, memory_peak(step.device())});
+    out.push_back({terms, name, {}, memory_peak(step.device())});
   }
   for (int i = 0; i < calls; ++i)  // in turns, so that what disturbs one disturbs all
     for (size_t k = 0; k < out.size(); ++k) out[k].times.push_back(step.run(kTerms[k].first));
@@ -313,7 +344,7 @@ void bench_backbone(const BackboneBench& arguments, const Common& common) {
       {"step", "median ms", "min ms", "over plain", "tokens/s", "TFLOP/s", "of ceiling", "allocated", "reserved GiB"}};
   for (const auto& side : measured) {
     const double ms = median_ms(side.times), least = *std::min_element(side.times.begin(), side.times.end());
-    const double rate = work.operations / ms * 1e3;
+    const double rate = work.of(side.terms) / ms * 1e3;
     results.push_back({{"step", side.name},
                        {"median_ms", ms},
                        {"min_ms", least},
