@@ -72,6 +72,8 @@ def main():
             for method, steps in found.items():
                 times[method].append(statistics.median(steps))
                 print(f"bench_methods: turn {turn + 1}, {method}: {times[method][-1]:.2f} ms", file=sys.stderr)
+    if not times[PLAIN]:
+        sys.exit(f"bench_methods: no run of {PLAIN} came to its second stage")
     plain = statistics.median(times[PLAIN])
     print(f"| method | ms a step | times {PLAIN} |\n|---|---:|---:|")
     for method in methods:

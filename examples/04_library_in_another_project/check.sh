@@ -16,6 +16,7 @@ cmake --build "$work/found" >>"$work/found.log" || { cat "$work/found.log"; exit
 # The installed program finds its assets, whatever folder it is called from.
 (cd / && unset ASR_ASSETS && "$work/prefix/bin/asr" skills "what color is it?" | sed -n 1,2p)
 
-cmake -G Ninja -S . -B "$work/added" -DCMAKE_BUILD_TYPE=Debug -DASR_CHECKOUT="$(realpath ../..)" >"$work/added.log"
+cmake -G Ninja -S . -B "$work/added" -DCMAKE_BUILD_TYPE=Debug -DASR_CHECKOUT="$(realpath ../..)" \
+  -DASR_TORCH_FROM_PYTHON="${ASR_TORCH_FROM_PYTHON:-}" >"$work/added.log"
 cmake --build "$work/added" --target asr_base >>"$work/added.log" || { cat "$work/added.log"; exit 1; }
 echo "find_package and add_subdirectory: both work"

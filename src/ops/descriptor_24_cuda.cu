@@ -242,7 +242,8 @@ struct PowerPulls {
 };
 
 __device__ PowerPulls pull_bins(const SpectrumTables& t, const SpectrumShape& shape, const SpectrumBackward& of,
-                                int index, const MapStatistics& kept, float peak) {
+                                int index, float peak) {
+  const MapStatistics kept = of.kept[index];
   const int D0 = t.radial + 2 * t.angular + 3, lane = threadIdx.x % 32;
   const int64_t sample = index / shape.heads;
   const float* head = of.head + int64_t(index) * D0;
@@ -344,7 +345,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   transform_map(r, column, x);
   store_column(r, column, x);
   const float peak = power_at(t, r, kept.peak_entry);
-  spread_pulls(t, pull_bins(t, shape, of, index, kept, peak), kept.peak_entry, r);
+  spread_pulls(t, pull_bins(t, shape, of, index, peak), kept.peak_entry, r);
   transform_back(r, column, x);
   // Through the map's own sum.
   float pull[kEach], along = 0;

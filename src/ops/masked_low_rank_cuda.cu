@@ -59,8 +59,7 @@ __device__ inline uint32_t two_of(const void* from, int64_t first, int64_t secon
   return numbers[first] | static_cast<uint32_t>(numbers[second]) << 16;
 }
 
-// ---- x dropped times A^T
-// ---------------------------------------------------------------------------------------------
+// ---- x dropped times A^T -------------------------------------------------------------------------------------------
 
 constexpr int kMiddleWarps = 8, kMiddleRows = 32, kMiddleColumns = 32;  // of a block; of a block; at a time of a warp
 
@@ -126,8 +125,7 @@ __global__ void __launch_bounds__(kMiddleWarps * 32, 3)
   }
 }
 
-// ---- the gradient of x
-// -----------------------------------------------------------------------------------------------
+// ---- the gradient of x ---------------------------------------------------------------------------------------------
 
 constexpr int kPullWarps = 4, kPullRows = 128, kPullColumns = 32;  // rows of a block, columns of a warp
 
@@ -203,8 +201,7 @@ __global__ void __launch_bounds__(kPullWarps * 32) pulls(MaskedExperts of, void*
   }
 }
 
-// ---- the gradient of A
-// -----------------------------------------------------------------------------------------------
+// ---- the gradient of A ---------------------------------------------------------------------------------------------
 
 constexpr int kSumWarps = 8, kSumColumns = 64;
 

@@ -1,5 +1,5 @@
-// The spectral loss with its gradient in one launch of one block: a step has a few thousand numbers here. First a warp
-// a pair of sample and prototype, then a warp a sample, then the mean.
+// The spectral loss with its gradient in one launch of one block: a step has a few thousand numbers here. A warp takes
+// a sample and looks at four prototypes at a time; then comes the mean.
 #include "ops/cuda_common.cuh"
 #include "ops/descriptor_cuda.h"
 

@@ -1,5 +1,8 @@
 // Our CUDA kernels against the plain forms on the CPU in double: values and gradients, in every type that they take.
 // Without a GPU test_cuda_on_host runs them, where the kernels are plain C++.
+#include <algorithm>
+#include <iostream>
+
 #include "ops/adapted_linear.h"
 #include "ops/cuda_tensors.h"
 #include "ops/gated_silu.h"
@@ -21,6 +24,17 @@ double tolerance(at::ScalarType type) {
   return type == at::kHalf ? 4e-3 : 3e-2;
 }
 
+// The largest error of an operator, relative to the largest entry, for whoever wants to know more than that it is
+// small.
+void print_error(const std::string& what, at::ScalarType type, double output, double gradient) {
+  std::cout << what << " in " << at::toString(type) << ": outputs " << output << ", gradients " << gradient << " off\n";
+}
+
+double relative_error(const torch::Tensor& found, const torch::Tensor& expected) {
+  const auto away = (found.detach().cpu().to(at::kDouble) - expected.detach()).abs().max().item<double>();
+  return away / std::max(1e-30, expected.detach().abs().max().item<double>());
+}
+
 void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& inputs, const std::string& what,
                    const std::vector<at::ScalarType>& types = {at::kFloat, at::kHalf, at::kBFloat16}) {
   for (const auto type : types) {
@@ -35,8 +49,10 @@ void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& i
     }
     const auto found = fast(there), expected = plain(here);
     torch::Tensor sum_there, sum_here;
+    double output_error = 0, gradient_error = 0;
     for (size_t i = 0; i < found.size(); ++i) {
       expect_close(found[i].cpu().to(at::kDouble), expected[i], tolerance(type), cat(what, ": output ", i));
+      output_error = std::max(output_error, relative_error(found[i], expected[i]));
       auto generator = at::detail::createCPUGenerator(17 + i);
       const auto factor = at::randn(expected[i].sizes(), generator, at::CPU(at::kDouble)).to(type);
       const auto a = (found[i] * factor.to(*kernel_device())).sum(at::kFloat);
@@ -46,8 +62,11 @@ void expect_on_gpu(const Operator& fast, const Operator& plain, const Tensors& i
     }
     if (moved_here.empty()) continue;
     const auto grads = gradients(sum_there, moved_there), right = gradients(sum_here, moved_here);
-    for (size_t i = 0; i < grads.size(); ++i)
+    for (size_t i = 0; i < grads.size(); ++i) {
       expect_close(grads[i].cpu().to(at::kDouble), right[i], 2 * tolerance(type), cat(what, ": gradient ", i));
+      gradient_error = std::max(gradient_error, relative_error(grads[i], right[i]));
+    }
+    print_error(what, type, output_error, gradient_error);
   }
 }
 

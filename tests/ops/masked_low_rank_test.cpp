@@ -12,12 +12,12 @@ struct Example {
   std::vector<MaskedLowRank> experts;
 };
 
-Example example(int64_t rank, int64_t experts) {
+Example example(int64_t rank, int64_t experts, int64_t rows = 36, int64_t width = 104) {
   torch::manual_seed(22);
-  Example out{torch::randn({36, 104}), {}};
+  Example out{torch::randn({rows, width}), {}};
   for (int64_t k = 0; k < experts; ++k)
-    out.experts.push_back({torch::randn({36, rank}),
-                           torch::randn({rank, 104}),
+    out.experts.push_back({torch::randn({rows, rank}),
+                           torch::randn({rank, width}),
                            0.5 + double(k),
                            {k == 0 ? 0.25 : 0.5, uint64_t(3 + k), {2, 0, 5}}});
   return out;
@@ -43,6 +43,10 @@ void everywhere(const Check& check) {
           if (type == at::kFloat || device.is_cuda() || (device == kernel_device() && rank > 3))
             check(example(rank, experts), device, type, type == at::kFloat ? 1e-5 : 2e-2,
                   cat(experts, " of rank ", rank, " on ", device.str(), " in ", at::toString(type)));
+  // More rows and columns than a block of a kernel takes at a time.
+  if (kernel_device() && kernel_device()->is_cuda())
+    for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{4224, 104}, {300, 4096}, {20000, 64}})
+      check(example(16, 2, rows, width), at::kCUDA, at::kBFloat16, 2e-2, cat(rows, " rows of ", width));
 }
 
 TEST(MaskedLowRank, MiddlesAreProductsOfDroppedNumbers) {

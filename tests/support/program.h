@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/program.h"
+#include "tensor/runtime.h"
 #include "tests/support/files.h"
 
 namespace asr {
@@ -79,8 +80,10 @@ inline Outcome run_executable(const std::vector<std::string>& arguments, const s
   });
 }
 
-// Copies of itself that the program starts must not be copies of the test, and CUDA does not survive a fork.
+// Copies of itself that the program starts must not be copies of the test; and where there is a GPU, neither CUDA nor
+// the threads that gradients have started survive a fork.
 inline Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
+  if (runtime_info().cuda) return run_executable(arguments, input);
   for (const char* own : {"--processes", "cuda"})
     if (std::find(arguments.begin(), arguments.end(), own) != arguments.end()) return run_executable(arguments, input);
   return run_in_child(arguments, input,
