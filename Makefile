@@ -4,7 +4,7 @@
 #   make test-asan  only those under the sanitizers
 #   make test-asan-torch  every test under the sanitizers (about 25 minutes on two cores)
 #   make test-browser  the report page in headless Chromium, which it installs
-#   make demo       build, then the whole method on the built-in world, with a report (two idle cores: 3 min after the build, DEMO_ARGS=--fast 1.5 min)
+#   make demo       build, then the whole method on the built-in world, with a report (DEMO_ARGS=--fast for a short one)
 #   make fuzz       fuzz the parsers, FUZZ_SECONDS each
 #   make bench      the first speed table of docs/performance.md
 #   make ASR_FFMPEG=1   with videos, through FFmpeg's libraries; ASR_FFMPEG=0 switches it off again

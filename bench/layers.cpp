@@ -9,7 +9,14 @@
 #include "nn/tap.h"
 #include "ops/adapted_linear.h"
 #include "ops/gated_silu.h"
+#include "ops/keyed_dropout.h"
+#include "ops/leading_positions.h"
+#include "ops/masked_low_rank.h"
+#include "ops/mean_tokens.h"
+#include "ops/pick_columns.h"
+#include "ops/quick_gelu.h"
 #include "ops/rms_norm.h"
+#include "ops/stack_rows.h"
 #include "tensor/runtime.h"
 #include "tensor/torch_compat.h"
 
@@ -102,6 +109,47 @@ void queries_keys_values(benchmark::State& state, bool fused) {
   });
 }
 
+void dropout(benchmark::State& state, bool fused) {
+  const auto x = hidden();
+  const DropoutKey key{0.05, 7, {}};
+  measure(state, {x}, [&] { return (fused ? keyed_dropout : keyed_dropout_reference)(x, key); });
+}
+
+// What adapters read behind a dropout; on a CPU the plain form serves.
+void products_behind_dropout(benchmark::State& state, bool fused) {
+  const auto x = input({kBatch * kTokens, kWidth});
+  const std::vector<MaskedLowRank> experts = {
+      {torch::empty({kBatch * kTokens, kRank}), input({kRank, kWidth}), 2, {0.05, 7, {}}}};
+  for (auto _ : state) (fused ? masked_middles : masked_middles_reference)(x, experts);
+}
+
+void gelu(benchmark::State& state, bool fused) {
+  const auto x = hidden(kMlp);
+  measure(state, {x}, [&] { return (fused ? quick_gelu : quick_gelu_reference)(x); });
+}
+
+void mean_of_tokens(benchmark::State& state, bool fused) {
+  const auto x = hidden(), mask = torch::ones({kBatch, kTokens}, at::kBool);
+  measure(state, {x}, [&] { return (fused ? mean_tokens : mean_tokens_reference)(x, mask); });
+}
+
+void picked_columns(benchmark::State& state, bool fused) {
+  const auto x = input({kBatch, kTokens}), columns = torch::arange(10) + 64;
+  for (auto _ : state) benchmark::DoNotOptimize((fused ? pick_columns : pick_columns_reference)(x, columns));
+}
+
+void stacked_rows(benchmark::State& state, bool fused) {
+  std::vector<torch::Tensor> layers;
+  for (int i = 0; i < 4; ++i) layers.push_back(input({kBatch, kHeads, 10, 64}).requires_grad_());
+  measure(state, layers, [&] { return (fused ? stack_rows : stack_rows_reference)(layers, 8, 8); });
+}
+
+void first_positions(benchmark::State& state, bool fused) {
+  const auto mask = torch::rand({kBatch, kTokens}).gt(0.5);
+  const auto find = [&] { return fused ? leading_positions(mask, 10) : leading_positions_reference(mask, 10); };
+  for (auto _ : state) benchmark::DoNotOptimize(find());
+}
+
 // The minimum too: on a busy machine a thread that waits for a processor makes every mean a measure of the neighbours.
 double least(const std::vector<double>& v) {
   return *std::min_element(v.begin(), v.end());
@@ -121,6 +169,13 @@ ASR_BOTH(norm)
 ASR_BOTH(gate)
 ASR_BOTH(linear)
 ASR_BOTH(queries_keys_values)
+ASR_BOTH(dropout)
+ASR_BOTH(products_behind_dropout)
+ASR_BOTH(gelu)
+ASR_BOTH(mean_of_tokens)
+ASR_BOTH(picked_columns)
+ASR_BOTH(stacked_rows)
+ASR_BOTH(first_positions)
 
 }  // namespace
 }  // namespace asr

@@ -1,3 +1,4 @@
+// What the program is and what it computes with: its own version, libtorch, kernels, threads.
 #pragma once
 
 #include <nlohmann/json.hpp>
