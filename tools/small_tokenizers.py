@@ -2,6 +2,8 @@
 byte-level BPE with the family's special tokens, and WordPiece for a Q-Former. Standard library only.
 """
 import json
+import pathlib
+import sys
 
 # Special tokens before the 256 bytes and after the merges, the roles they play, and the way words are cut.
 FAMILIES = {
@@ -148,3 +150,32 @@ def write_tokenizers(folder, family):
     write_json(inner / "tokenizer_config.json",
                {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 64, "cls_token": "[CLS]",
                 "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"})
+
+
+def byte_tokenizer(config):
+    """For a model that came without a tokenizer: bytes, the family's special tokens, the image token where it wants it."""
+    rules = FAMILIES[config["model_type"]]
+    image = config.get("image_token_index", config.get("image_token_id"))
+    out = byte_level_tokenizer(config["model_type"])
+    specials = [p for p in rules["front"] + rules["back"] if p != rules["roles"]["image"]]
+    ids = {piece: 256 + i for i, piece in enumerate(specials)}
+    ids[rules["roles"]["image"]] = image
+    out["added_tokens"] = [added(piece, number) for piece, number in ids.items()]
+    out["post_processor"] = None
+    out["model"].update(vocab={letter: i for i, letter in enumerate(byte_letters())}, merges=[])
+    return out
+
+
+def main():
+    """usage: tools/small_tokenizers.py FOLDER...: tokenizers for Hugging Face models that have none."""
+    for name in sys.argv[1:]:
+        folder = pathlib.Path(name)
+        config = json.loads((folder / "config.json").read_text())
+        if (folder / "tokenizer.json").exists():
+            sys.exit(f"small_tokenizers: {folder} has a tokenizer")
+        write_tokenizers(folder, config["model_type"])
+        write_compact(folder / "tokenizer.json", byte_tokenizer(config))
+
+
+if __name__ == "__main__":
+    main()

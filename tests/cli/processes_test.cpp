@@ -253,6 +253,35 @@ TEST(Processes, AnotherLauncherMayStartThem) {
   EXPECT_TRUE(fs::exists((folder / "out") + "/vanilla/metrics.json"));
 }
 
+// Sums of two processes go through gloo there, those of a launcher's group of one through NCCL.
+TEST(Processes, OnOneGpuTwoDoWhatOneDoesAndSoDoesAGroupOfOne) {
+  if (!runtime_info().cuda) GTEST_SKIP() << "there is no GPU here";
+  TemporaryFolder folder;
+  const Settings settings = {{"model_name_or_path", ASR_SOURCE_DIR "/tests/fixtures/models/llava"},
+                             {"method", "lwf"},
+                             {"device", "cuda"},
+                             {"stream.tasks", "2"},
+                             {"stream.train", "32"},
+                             {"stream.val", "4"},
+                             {"per_device_train_batch_size", "4"},
+                             {"attention.layers", "1"},
+                             {"attention.grid", "6"},
+                             {"lora_rank", "4"}};
+  setenv("ASR_SHARE_GPU", "1", 1);
+  const auto [one, two] = run_both(folder, settings, 2);
+  unsetenv("ASR_SHARE_GPU");
+  expect_close_runs(one + "/lwf", two + "/lwf", 1e-3, /*spectra=*/false);
+  const auto child = start_program({"run", write_config(folder, "alone", settings)}, folder / "error",
+                                   {{"RANK", "0"},
+                                    {"WORLD_SIZE", "1"},
+                                    {"LOCAL_RANK", "0"},
+                                    {"LOCAL_WORLD_SIZE", "1"},
+                                    {"MASTER_ADDR", "127.0.0.1"},
+                                    {"MASTER_PORT", std::to_string(free_port())}});
+  EXPECT_EQ(status_of(child), 0) << read_text(folder / "error");
+  expect_close_runs(one + "/lwf", (folder / "alone") + "/lwf", 1e-3, /*spectra=*/false);
+}
+
 TEST(Processes, BadInputIsOneClearLine) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
