@@ -154,6 +154,46 @@ TEST(Methods, AreNamedByTheirOwnFilesAlone) {
   }
 }
 
+// Whether code overrides a function of this name.
+bool overrides(const std::string& code, const std::string& name) {
+  return std::regex_search(code, std::regex("\\b" + name + R"re(\([^;{}]*\)[^;{}]*\boverride\b)re"));
+}
+
+// What a method may do, one of the small methods of tests/methods does in the runs of EveryFake: a new hook comes with
+// its fake.
+TEST(Methods, EveryHookHasAFake) {
+  const std::map<std::string, std::string> without = {
+      {"joint", "fakes have two stages; the method joint is nothing but this, and is in the contract tests"},
+      {"native", "fakes have no authors; tests/methods/native_test.cpp goes through every method's settings"},
+      {"encoder_folders", "tests/methods/external_encoder_test.cpp writes such a folder for the method that reads one"},
+      {"costs", "changes no run; what becomes of it is in tests/train/estimate_test.cpp"}};
+  static const std::regex hook(R"re(^  virtual [^(]*?(\w+)\()re");
+  const auto root = std::filesystem::path(ASR_SOURCE_DIR);
+  std::string fakes;
+  for (const auto& entry : std::filesystem::directory_iterator(root / "tests/methods")) {
+    if (entry.path().filename().string().rfind("fake_", 0) != 0 || entry.path().extension() != ".h") continue;
+    std::ifstream in(entry.path());
+    fakes.append(std::istreambuf_iterator<char>(in), {});
+  }
+  std::ifstream header(root / "src/methods/method.h");
+  int count = 0;
+  std::smatch match;
+  for (std::string line; std::getline(header, line);) {
+    if (!std::regex_search(line, match, hook) || match[1] == "Method") continue;
+    ++count;
+    const bool excused = without.count(match[1]) > 0;
+    EXPECT_NE(overrides(fakes, match[1]), excused)
+        << match[1] << (excused ? " has a fake now" : ": no fake in tests/methods/fake_*.h overrides it");
+  }
+  EXPECT_GT(count, 25);
+}
+
+TEST(Methods, TheScanSeesOverrides) {
+  const std::string code = "void route(Context& c,\n  int) const override {\n  after_step(c);\n  state(c); }\n";
+  EXPECT_TRUE(overrides(code, "route"));
+  for (const char* name : {"after_step", "state", "oute"}) EXPECT_FALSE(overrides(code, name)) << name;
+}
+
 // Loops whose header does more after a round than to move on, as in (...; ++i, p += 3). Lines are formatted, so that no
 // header of that kind is broken.
 std::vector<std::string> joined_headers(std::istream& in) {

@@ -25,9 +25,11 @@ class FakeDetails : public ::testing::Test {
     shared_ = nullptr;
   }
   static std::string model() { return *shared_ / "model"; }
-  static FakeDiary diary_of(const std::string& name) {
+  static FakeDiary diary_of(const std::string& name, const Settings& settings = {}) {
     TemporaryFolder folder;
-    return undisturbed(fake_run(model(), folder / "out", fake_named(name))).diary;
+    auto fake = fake_named(name);
+    fake.settings.insert(fake.settings.end(), settings.begin(), settings.end());
+    return undisturbed(fake_run(model(), folder / "out", fake)).diary;
   }
   static TemporaryFolder* shared_;
 };
@@ -63,6 +65,13 @@ TEST_F(FakeDetails, ReplayedSamplesAreMixedIn) {
   EXPECT_EQ(diary.numbers.at("first stage's"), (Numbers{8, 8, 3, 3}));
 }
 
+// Three steps of six samples and two of the first stage's, where there were two of eight: the epoch is the stage's own.
+TEST_F(FakeDetails, AShareOfReplayTakesRoomInTheBatch) {
+  const auto diary = diary_of("fake-replay-share");
+  EXPECT_EQ(diary.numbers.at("samples"), (Numbers{8, 8, 8, 8, 8}));
+  EXPECT_EQ(diary.numbers.at("first stage's"), (Numbers{8, 8, 2, 2, 2}));
+}
+
 TEST_F(FakeDetails, ReplayedBatchesComeBetweenSteps) {
   const auto diary = diary_of("fake-extra-batches");
   EXPECT_EQ(diary.numbers.at("samples"), (Numbers{8, 8, 8, 8, 4}));
@@ -73,6 +82,54 @@ TEST_F(FakeDetails, ATermOverTheStepSeesAllOfIt) {
   const auto diary = diary_of("fake-whole-step");
   EXPECT_EQ(diary.numbers.at("samples of a step"), Numbers(8, 8));
   for (const double far : diary.numbers.at("far from its row")) EXPECT_LT(far, 1e-5);
+}
+
+TEST_F(FakeDetails, VectorsAreInsertedAndSamplesWeighedInEveryTrainingPass) {
+  const auto diary = diary_of("fake-inserted", {{"lora_dropout", "0"}});
+  EXPECT_EQ(diary.numbers.at("inserted"), (Numbers{2, 2, 2, 2}));
+  const auto &found = diary.numbers.at("loss"), &expected = diary.numbers.at("loss by hand");
+  ASSERT_EQ(found.size(), 4u);
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]);
+}
+
+// With a key a sample, every sample is nearest to its own.
+TEST_F(FakeDetails, KeysWeighEverySampleByItself) {
+  MethodCase fixture("fake-keys", {{"fake-keys.sharpness", "20", "test"}}, model());
+  fixture.lay_out(1);
+  const auto set = fixture.data().subset({0, 5, 9});
+  auto context = fixture.stage_context(1, *set);
+  fixture.method->begin_stage(context);
+  for (const bool answering : {false, true}) {
+    const auto routed = fixture.pass(set->rows({2, 0, 1}), 1, answering);
+    const auto weights = routed.given.at(fixture.bank->number(kTrainedSlot));
+    ASSERT_EQ(weights.sizes(), (std::vector<int64_t>{3, 3}));
+    EXPECT_TRUE(weights.argmax(1).equal(torch::tensor({2, 0, 1}, at::kLong))) << weights;
+    EXPECT_TRUE(weights.sum(1).allclose(torch::ones({3})));
+  }
+}
+
+TEST_F(FakeDetails, MethodsThatExcludeEachOtherAreRefused) {
+  for (const char* composition : {"fake-mixed-batches+fake-extra-batches", "fake-slots+fake-frozen-parts"})
+    EXPECT_NE(message_of([&] { method_parts(composition); }), "") << composition;
+  EXPECT_EQ(message_of([] { method_parts("fake-slots+fake-extra-batches"); }), "");
+}
+
+// Two steps of eight are an epoch: every one of the eight that were chosen has been there twice.
+TEST_F(FakeDetails, AStageTakesTheSamplesThatWereChosenAndLearnsTheMethodsObjective) {
+  const auto diary = diary_of("fake-objective");
+  ASSERT_EQ(diary.done.at(2).count("fake.rows"), 1u);
+  EXPECT_FALSE(diary.done.at(2).at("fake.rows").equal(diary.begun.at(1).at("fake.rows")));
+  std::map<std::string, int> seen;
+  int stages = 0;
+  for (const auto& call : diary.calls) {
+    if (call.rfind("took ", 0) == 0) ++seen[call];
+    if (call.rfind("after_stage ", 0) != 0) continue;
+    ++stages;
+    EXPECT_EQ(seen.size(), 8u);
+    for (const auto& [name, times] : seen) EXPECT_EQ(times, 2) << name;
+    seen.clear();
+  }
+  EXPECT_EQ(stages, 2);
 }
 
 // Adam's first steps are as long as its rate: 1 and, by the cosine, 1/2 of the peak.
@@ -133,18 +190,19 @@ TEST_F(FakeDetails, TheModelIsTheBaseAgainWhenTheRunIsOver) {
 TEST_F(FakeDetails, AnswersDoNotDependOnTheBatch) {
   const auto cross = *shared_ / "cross";
   write_small_model(cross, "tiny_cross");
+  auto cases = fake_gate_cases();
+  cases.push_back(fake_named("fake-inserted"));
   for (const auto& path : {model(), cross})
-    for (const auto& fake : fake_gate_cases()) {
+    for (const auto& fake : cases) {
       MethodCase fixture(fake.name, {}, path);
-      fixture.lay_out(1);
-      fixture.lay_out(2);
+      fixture.enter_second_stage();
       fixture.randomise(0.3);
       const auto set = fixture.data();
       at::NoGradGuard no_grad;
       const auto answers = [&](const std::vector<int64_t>& rows) {
         const auto batch = set.rows(rows);
         const auto routed = fixture.pass(batch, 2, true);
-        return fixture.objective->answers(*fixture.model, batch.input, routed.pass(), 6);
+        return fixture.objective->answers(*fixture.model, routed.seen(batch).input, routed.pass(), 6);
       };
       const auto all = answers(range(0, set.size()));
       for (int64_t i = 0; i < set.size(); ++i)
@@ -159,17 +217,18 @@ TEST_F(FakeDetails, GenerationKeepsTheWeightsOfThePrompt) {
   write_small_model(cross, "tiny_cross");
   int compared = 0;
   for (const auto& path : {model(), cross})
-    for (const char* name : {"fake-router-first", "fake-router-token", "fake-given-by-sample"}) {
+    for (const char* name :
+         {"fake-router-first", "fake-router-token", "fake-given-by-sample", "fake-keys", "fake-inserted"}) {
       MethodCase fixture(name, {}, path);
-      fixture.lay_out(1);
+      fixture.enter_second_stage();
       fixture.randomise(0.3);
       const auto set = fixture.data();
       at::NoGradGuard no_grad;
       for (int64_t i = 0; i < set.size(); ++i) {
         const auto batch = set.rows({i});
         const auto routed = fixture.pass(batch, 1, true);
-        const auto tokens = fixture.model->generate(batch.input, routed.pass(), 4)[0];
-        const auto answer = fixture.objective->answers(*fixture.model, batch.input, routed.pass(), 4)[0];
+        const auto tokens = fixture.model->generate(routed.seen(batch).input, routed.pass(), 4)[0];
+        const auto answer = fixture.objective->answers(*fixture.model, routed.seen(batch).input, routed.pass(), 4)[0];
         if (answer.empty()) continue;
         ComposedRow row;
         row.picture = row.text = i;
@@ -181,7 +240,8 @@ TEST_F(FakeDetails, GenerationKeepsTheWeightsOfThePrompt) {
         if (known > static_cast<int64_t>(tokens.size())) continue;
         const auto generated = torch::tensor(tokens, at::kLong).narrow(0, 0, known);
         if (!generated.equal(labels.narrow(0, 0, known))) continue;
-        const auto likeliest = fixture.objective->logits_of(*fixture.model, whole, routed.pass()).argmax(1);
+        const auto likeliest =
+            fixture.objective->logits_of(*fixture.model, routed.seen(whole), routed.pass()).argmax(1);
         EXPECT_TRUE(likeliest.narrow(0, 0, known).equal(generated)) << name << " " << i;
         ++compared;
       }

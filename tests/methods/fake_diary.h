@@ -54,7 +54,10 @@ class FakeMethod : public Method {
 
  private:
   static torch::Tensor base_logits(StageContext& stage) {
-    return stage.objective.logits_of(stage.model, fake_diary().first_batch, Pass{0, nullptr}).clone();
+    Want want;  // of the model: an objective may have parameters that are trained
+    want.loss = false;
+    want.logits = true;
+    return stage.model.forward(fake_diary().first_batch.input, Pass{0, nullptr}, want).logits.clone();
   }
   static std::map<std::string, torch::Tensor> copies(StageContext& stage) {
     std::map<std::string, torch::Tensor> out;

@@ -57,9 +57,54 @@ class FakeGivenBySample final : public FakeGated {
   }
 };
 
+// Weights by keys: an expert counts by the cosine between its key and what enters the language model for the sample,
+// the picture before it and the question after one layer, neither of which takes the model's other layers. An expert's
+// key is the mean over its part of the first stage's samples; later stages move it.
+class FakeKeys final : public FakeGated {
+ public:
+  FakeKeys() : FakeGated(GateLayout{GateKind::given, RouterReads::token, 0, 1}) {}
+
+  void visit(OptionVisitor& visitor) override { visitor("sharpness", sharpness_, 0, 1000, "of the softmax"); }
+
+  // [B, 2 width]: both halves of length 1, or zeros
+  static torch::Tensor looked_at(const Backbone& model, const SampleBatch& batch) {
+    at::NoGradGuard no_grad;
+    Want want;
+    want.loss = false;
+    want.early = true;
+    want.early_layer = 1;
+    const auto out = model.forward(batch.input, Pass{0, nullptr}, want);
+    const auto unit = [](const torch::Tensor& x) { return x / x.norm(2, 1, true).clamp_min(1e-6); };
+    return at::cat({unit(out.image_input.to(at::kFloat)), unit(out.early_text)}, 1);
+  }
+  void route(RouteContext& context) override {
+    const auto states = looked_at(context.model, context.batch);
+    const auto cosines = at::matmul(states, keys_.t()) / (states.norm(2, 1, true) * keys_.norm(2, 1).unsqueeze(0));
+    context.given[context.bank.number(kTrainedSlot)] = (cosines * sharpness_).softmax(1);  // [B, 3]
+  }
+  void state(StateVisitor& visitor) override { visitor.tensor("keys", StateKind::statistics, keys_); }
+  std::vector<StateShape> kept(const StateSizes& sizes) const override {
+    return {{"keys", StateKind::statistics, {3, 2 * sizes.widest_site}}};
+  }
+
+ protected:
+  void change_slots(StageContext& stage) override {
+    const auto states = looked_at(stage.model, stage.data.rows(range(0, stage.data.size())));
+    std::vector<torch::Tensor> means;
+    for (int64_t expert = 0; expert < 3; ++expert) means.push_back(states.slice(0, expert, states.size(0), 3).mean(0));
+    const auto found = at::stack(means);
+    keys_ = keys_.defined() ? 0.5 * (keys_ + found) : found;
+  }
+
+ private:
+  double sharpness_ = 1;
+  torch::Tensor keys_;  // [3, 2 width]
+};
+
 // A slot a stage, alone in training; answers add all their factors up.
 class FakeFused final : public FakeMethod {
  public:
+  bool renews_adapters() const override { return true; }
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>&, const SlotLayout& plain,
                                       int stage) const override {
     auto slot = plain;

@@ -96,16 +96,19 @@ class FakePhases final : public FakeMethod {
   double routed_ = 0;
 };
 
-// Old samples, mixed into every batch or as batches between the steps.
-enum class FakeReplayBy { mixing, extra_batches };
+// Old samples, mixed into every batch, three more or in the room that it has for them, or as batches between the steps.
+enum class FakeReplayBy { mixing, share, extra_batches };
 class FakeReplay final : public FakeMethod {
  public:
   explicit FakeReplay(FakeReplayBy by) : by_(by) {}
   Keeps keeps() const override { return Keeps::samples; }
+  bool combines_with(const Method& other) const override { return other.keeps() != Keeps::samples; }
   void before_stage(StageContext& stage) override { buffer_.open(stage.data); }
+  double replay_share(int stage) const override { return by_ == FakeReplayBy::share && stage > 1 ? 0.25 : 0; }
   void mix_batch(SampleBatch& batch, Share& share, const Backbone& model, uint64_t key) override {
-    if (by_ != FakeReplayBy::mixing || buffer_.size() == 0) return;
-    const auto rows = buffer_.draw(3, key);
+    if (by_ == FakeReplayBy::extra_batches || buffer_.size() == 0) return;
+    const auto rows = buffer_.draw(by_ == FakeReplayBy::share ? share.room : 3, key);
+    if (by_ == FakeReplayBy::share) share.room -= static_cast<int64_t>(rows.size());
     const auto mine = part_of(static_cast<int64_t>(rows.size()), share.team);
     const int64_t first = share.whole + mine.begin;
     share.whole += static_cast<int64_t>(rows.size());

@@ -12,6 +12,7 @@ inline std::string fake_stage_slot(int stage) {
 // A slot a stage with a rank, a scale and a start of its own; earlier ones stay, frozen.
 class FakeSlots final : public FakeMethod {
  public:
+  bool renews_adapters() const override { return true; }
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>&, const SlotLayout& plain,
                                       int stage) const override {
     auto slot = plain;
@@ -48,6 +49,7 @@ class FakeMerged final : public FakeMethod {
 class FakeFrozenParts final : public FakeMethod {
  public:
   explicit FakeFrozenParts(bool share_a) : share_a_(share_a) {}
+  bool needs_lasting_adapters() const override { return true; }
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>&, const SlotLayout& plain, int) const override {
     auto slot = plain;
     for (auto& site : slot.sites) {

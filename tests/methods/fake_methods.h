@@ -4,6 +4,7 @@
 #include "tests/methods/fake_gates.h"
 #include "tests/methods/fake_hooks.h"
 #include "tests/methods/fake_layouts.h"
+#include "tests/methods/fake_samples.h"
 
 namespace asr {
 
@@ -31,6 +32,7 @@ inline const std::vector<FakeCase>& fake_gate_cases() {
       {"fake-given", fake_factory<FakeGiven>()},
       {"fake-given-by-sample", fake_factory<FakeGivenBySample>(given)},
       {"fake-mixture", fake_factory<FakeGivenBySample>(fake_router(mean, 0, 0.25))},
+      {"fake-keys", fake_factory<FakeKeys>(), false, {{"fake-keys.sharpness", "20"}}},
       {"fake-fused", fake_factory<FakeFused>()},
   };
   return cases;
@@ -56,11 +58,14 @@ inline const std::vector<FakeCase>& fake_hook_cases() {
       {"fake-hooks", fake_factory<FakeHooks>(), true, {{"weight_decay", "0"}}},
       {"fake-phases", fake_factory<FakePhases>(), true},
       {"fake-mixed-batches", fake_factory<FakeReplay>(FakeReplayBy::mixing), true},
+      {"fake-replay-share", fake_factory<FakeReplay>(FakeReplayBy::share), true},
       {"fake-extra-batches", fake_factory<FakeReplay>(FakeReplayBy::extra_batches), true},
       {"fake-whole-step",
        fake_factory<FakeWholeStep>(),
        true,
        {{"geometry.batch", "global"}, {"gradient_accumulation_steps", "2"}, {"per_device_train_batch_size", "4"}}},
+      {"fake-inserted", fake_factory<FakeInserted>()},
+      {"fake-objective", fake_factory<FakeObjective>(), true},
   };
   return cases;
 }

@@ -99,6 +99,27 @@ inline void expect_close_adapters(const std::string& a, const std::string& b, do
   }
 }
 
+// What a run of this method learnt to answer by: its own objective with the numbers beside the adapter, or words.
+inline std::unique_ptr<Objective> stored_objective(const std::string& run, const Backbone& model,
+                                                   const Stream& stream) {
+  const auto name = std::filesystem::path(run).filename().string();
+  std::vector<std::unique_ptr<Method>> methods;
+  methods.push_back(make_method(name));
+  const auto answers = [&] {
+    std::map<std::string, int64_t> out;
+    for (size_t task = 0; task < stream.tasks().size(); ++task)
+      for (int64_t i = 0; i < stream.size(task, DataSplit::train); ++i)
+        ++out[stream.text(task, DataSplit::train, i).answer];
+    return out;
+  };
+  auto out = methods_objective(methods, {name}, {model, answers});
+  if (!out) return language_objective();
+  at::NoGradGuard no_grad;
+  const auto stored = read_safetensors(run + "/adapter/answer_head.safetensors");
+  for (auto& [tensor_name, tensor] : out->parameters()) tensor.copy_(load_tensor(stored, tensor_name));
+  return out;
+}
+
 // What the stored adapter answers, in the form of the run's own predictions.
 inline void expect_answers_as_evaluated(const std::vector<Assignment>& options, const std::string& run) {
   const auto config = resolve_run(options);
@@ -116,7 +137,7 @@ inline void expect_answers_as_evaluated(const std::vector<Assignment>& options, 
   const auto analyser = make_analyser(config.run.parser_path(), config.options.asr.skill);
   const Team alone;
   Data data(*stream, *model, *analyser, alone);
-  const auto objective = language_objective();
+  const auto objective = stored_objective(run, *model, *stream);
   for (size_t number = 0; number < 2; ++number) {
     const auto& set = data.get(number, config.run.scored_split());
     const auto score =
