@@ -1,5 +1,6 @@
 #include "train/run_adapter.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backbones/adapter_file.h"
@@ -163,6 +164,18 @@ NamedTensors stored_tensors(const std::string& folder, const std::vector<std::st
   return out;
 }
 
+// What lies beside the description must be of its methods: folders get mixed up.
+void check_of_methods(const NamedTensors& stored, const std::string& composition, const std::string& path) {
+  const std::string prefix = "method.";
+  const auto parts = method_parts(composition);
+  for (const auto& [name, tensor] : stored) {
+    if (name.rfind(prefix, 0) != 0) continue;
+    const auto owner = name.substr(prefix.size(), name.find('.', prefix.size()) - prefix.size());
+    check(std::find(parts.begin(), parts.end(), owner) != parts.end(), path, ": is of ", composition,
+          ", and the tensors beside it are of ", owner, "; it is the adapter of another method");
+  }
+}
+
 }  // namespace
 
 SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(model), bank_(model.all_sites()) {
@@ -185,6 +198,7 @@ SlotAdapter::SlotAdapter(Backbone& model, const std::string& folder) : model_(mo
   }
   bank_.finish_rebuild();
   const auto composition = fields.text("method");
+  check_of_methods(stored, composition, path);
   const auto config = resolve_run(parse_yaml_options(yaml_text(fields.at("config")), path));
   model_.configure(config.run.backbone_options());  // prompts, grid and pooled layer are the run's
   methods_ = make_methods(composition, config.method_assignments);

@@ -107,6 +107,46 @@ TEST(BalancedObjective, LogitsAreStatesTimesUTimesE) {
                            output.state.to(at::kDouble).mm(earlier.to(at::kDouble)).mm(e), 1e-4, 1e-4));
 }
 
+// An answer is the arg-max of h U E over all K answers, and nothing else is said.
+TEST(BalancedObjective, AnswersWithTheLargestOfAllLogits) {
+  constexpr int64_t kAnswers = 20, kLast = kAnswers - 1;
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  const MethodCase fixture("bcp-mfa", {}, folder / "model");
+  const auto list = some_answers(kAnswers);
+  const BalancedObjective objective(*fixture.model, list);
+  const auto set = encode_samples(
+      24, [&](int64_t i) { return fixture.stream->sample(static_cast<size_t>(i % 4), DataSplit::train, i / 4); },
+      *fixture.model, nullptr);
+  const auto batch = set.rows(range(0, 24));
+  at::NoGradGuard no_grad;
+  Want want;
+  want.loss = false;
+  want.state = true;
+  const auto h = fixture.model->forward(batch.input, Pass{}, want).state.to(at::kDouble);
+  // A rotation that scatters what untrained states have in common, and has the last answer for the first sample.
+  auto rotation = objective.parameters().at(0).second;
+  const auto random = orthogonal_factor(torch::randn(rotation.sizes()));
+  const auto best_of = [&](const torch::Tensor& u, int64_t b) {
+    int64_t best = 0;
+    for (int64_t k = 1; k < kAnswers; ++k)
+      if (h[b].dot(u.select(1, k)).item<double>() > h[b].dot(u.select(1, best)).item<double>()) best = k;
+    return best;
+  };
+  const int64_t first = best_of(random.to(at::kDouble), 0);
+  rotation.copy_(random);
+  rotation.select(1, first).copy_(random.select(1, kLast));
+  rotation.select(1, kLast).copy_(random.select(1, first));
+  const auto u = rotation_of(objective);
+  const auto found = objective.answers(*fixture.model, batch.input, Pass{}, 4);
+  ASSERT_EQ(found.size(), 24u);
+  std::set<std::string> seen(found.begin(), found.end());
+  for (int64_t b = 0; b < 24; ++b)  // E takes the same from all logits of a sample
+    EXPECT_EQ(found[static_cast<size_t>(b)], list[static_cast<size_t>(best_of(u, b))]) << b;
+  EXPECT_EQ(found[0], list[kLast]);
+  EXPECT_GT(seen.size(), 1u);
+}
+
 TEST(BalancedObjective, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
   const auto model = small_model();
   const auto list = some_answers(4);

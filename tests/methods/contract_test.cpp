@@ -4,10 +4,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/interrupt.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "metrics/score_matrix.h"
+#include "tests/methods/ended_runs.h"
 #include "tests/support/process_runs.h"
 #include "train/audit.h"
 #include "train/run_adapter.h"
@@ -52,18 +52,6 @@ std::vector<Assignment> contract_run(const std::string& model, const std::string
   return list;
 }
 
-// A process alone that is gone, without a word, before its second large sum is back: the gradient of a step, or what a
-// method has measured.
-class Mortal final : public Team {
- public:
-  void sum(torch::Tensor& values) const override {
-    if (values.numel() > 100 && ++sums_ == 2) throw std::runtime_error("killed");
-  }
-
- private:
-  mutable int sums_ = 0;
-};
-
 class EveryMethod : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
@@ -95,21 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Combined, EveryMethod,
 TEST_P(EveryMethod, EndsInTheSameBitsHoweverItIsEnded) {
   TemporaryFolder folder;
   const auto options = contract_run(model(), folder / "out", GetParam());
-  bool ended = false;
-  for (int attempt = 0; attempt < 20 && !ended; ++attempt) {
-    const Mortal mortal;
-    const Team calm;
-    const bool kill = attempt % 2 == 0;
-    if (!kill) plan_stop(SIGINT, StopPlace::step);
-    try {
-      run_all({resolve_run(options), attempt > 0, "test", kill ? &mortal : &calm});
-      ended = true;
-    } catch (const std::exception& end) {
-      EXPECT_CONTAINS(std::string(end.what()), kill ? "killed" : "--resume");
-    }
-    forget_stop();
-  }
-  EXPECT_TRUE(ended) << "the run did not end";
+  EXPECT_LE(run_through_ends(options, 20), 20) << "the run did not end";
   expect_same_files(straight(GetParam()), folder / "out/" + GetParam());
 }
 

@@ -4,30 +4,12 @@
 #include <set>
 
 #include "methods/terms/site_budget.h"
+#include "tests/methods/d_mole_case.h"
 #include "tests/methods/every_kind.h"
-#include "tests/methods/held_state.h"
-#include "tests/methods/method_case.h"
+#include "tests/methods/listening_objective.h"
 
 namespace asr {
 namespace {
-
-struct MoleCase : OwnModelCase {
-  explicit MoleCase(const MethodOptions& options, const std::string& kind = "tiny")
-      : OwnModelCase("d-mole", options, kind) {}
-
-  void enter_phase(int stage, const SampleSet& set, const std::string& name) {
-    auto context = fixture->stage_context(stage, set);
-    Phase phase;
-    phase.name = name;
-    fixture->method->begin_phase(context, phase);
-  }
-  torch::Tensor parameter(const std::string& wanted) {
-    const auto groups = fixture->method->parameters();
-    for (const auto& [name, tensor] : groups.at(0).parameters)
-      if (name == wanted) return tensor;
-    return {};
-  }
-};
 
 // Every site's score by the definition: the gradient's norm of its weight, of the mean loss of these rows on the base.
 std::vector<double> gradient_norms(MethodCase& fixture, const std::vector<AdapterSite>& sites,
@@ -86,6 +68,24 @@ TEST(DMole, PutsExpertsWhereTheGradientsAreLargest) {
     }
 }
 
+// A probe of three quarters of 12 samples is nine of them, evenly spaced, in batches of eight; a batch is the least.
+TEST(DMole, ProbesItsShareOfAStage) {
+  for (const auto& [share, wanted] :
+       {std::pair<std::string, std::vector<int64_t>>{"0.75", {0, 1, 2, 4, 5, 6, 8, 9, 10}},
+        {"0.01", {0, 1, 3, 4, 6, 7, 9, 10}}}) {
+    MoleCase test(MethodOptions{{"probe", share}});
+    auto listening = std::make_unique<ListeningObjective>(language_objective());
+    const auto* const heard = listening.get();
+    test->objective = std::move(listening);
+    const auto set = test->data();
+    test.begin(1, set);
+    std::vector<std::string> expected, found;
+    for (const int64_t row : wanted) expected.push_back(set.info(row).id);
+    for (const auto& info : heard->learnt_from) found.push_back(info.id);
+    EXPECT_EQ(found, expected) << share;
+  }
+}
+
 // Ten linears, four of the tower, with scores of round numbers.
 TEST(DMole, SharesTheBudgetByScoresWithAFloor) {
   std::vector<AdapterSite> sites;
@@ -114,43 +114,6 @@ TEST(DMole, TakesTextAloneWhereTheTowerIsNoCandidate) {
   const auto& sites = test->bank->layout("stage-1").sites;
   EXPECT_EQ(sites.size(), static_cast<size_t>(std::llround(0.5 * static_cast<double>(test->model->sites().size()))));
   for (const auto& site : sites) EXPECT_EQ(site.rank, 4);
-}
-
-// What a task is recognised by: the largest entries of the tower's last states and of the question's, read alone.
-torch::Tensor features_by_hand(MethodCase& fixture, const SampleBatch& batch) {
-  at::NoGradGuard no_grad;
-  const auto pixels = batch.pixels ? batch.pixels() : batch.input.pixels;
-  const auto tower = fixture.model->encode_images(pixels).amax(1).to(at::kDouble);
-  Want want;
-  want.loss = false;
-  want.states = true;
-  const auto alone = fixture.model->without_pictures(batch.input);
-  const auto text = fixture.model->forward(alone, Pass{0, nullptr}, want).text_max.to(at::kDouble);
-  auto out = at::cat({tower, text}, 1);
-  for (int64_t b = 0; b < out.size(0); ++b) out[b] /= std::sqrt(out[b].square().sum().item<double>());
-  return out;
-}
-
-struct PlainCode {
-  torch::Tensor encode, encode_bias, decode, decode_bias;
-  double error(const torch::Tensor& z) const {
-    const auto e = encode.to(at::kDouble), d = decode.to(at::kDouble);
-    std::vector<double> code;
-    for (int64_t h = 0; h < e.size(0); ++h)
-      code.push_back(std::max(0.0, e[h].dot(z).item<double>() + encode_bias[h].item<double>()));
-    const auto inner = torch::tensor(code, at::kDouble);
-    double sum = 0;
-    for (int64_t i = 0; i < d.size(0); ++i) {
-      const double y = 1 / (1 + std::exp(-(d[i].dot(inner).item<double>() + decode_bias[i].item<double>())));
-      sum += std::pow(y - z[i].item<double>(), 2) / static_cast<double>(d.size(0));
-    }
-    return sum;
-  }
-};
-
-PlainCode code_of(MoleCase& test) {
-  return {test.parameter("encode").detach().clone(), test.parameter("encode_bias").detach().clone(),
-          test.parameter("decode").detach().clone(), test.parameter("decode_bias").detach().clone()};
 }
 
 TEST(DMole, TakesAQuantileOfATasksOwnErrorsAsThreshold) {
@@ -233,44 +196,6 @@ TEST(DMole, PlansTheFitFirst) {
   EXPECT_EQ(phases[2].trains, std::vector<std::string>{"routers"});
 }
 
-// Three tasks whose autoencoders give back the features of one sample each, whatever they read.
-struct ThreeTasks {
-  std::vector<PlainCode> codes;
-  std::vector<double> thresholds;
-  ThreeTasks(MoleCase& test, const SampleSet& set) {
-    const auto features = features_by_hand(*test.fixture, set.rows(range(0, set.size())));
-    for (int stage = 1; stage <= 3; ++stage) {
-      test.begin(stage, set);
-      at::NoGradGuard no_grad;
-      test.parameter("decode").zero_();
-      const auto like = features[4 * (stage - 1)].clamp(1e-4, 1 - 1e-4);
-      test.parameter("decode_bias").copy_((like / (1 - like)).log());
-      test.enter_phase(stage, set, "");
-      codes.push_back(code_of(test));
-      // A threshold is the error of one of these samples, so rounding would decide about it: it is moved off.
-      const auto held = held_tensor(*test->method, "thresholds");
-      held[stage - 1].mul_(1.001);
-      put_tensor(*test->method, "thresholds", held);
-      thresholds.push_back(held[stage - 1].item<double>());
-      for (int64_t b = 0; b < set.size(); ++b)
-        EXPECT_GT(std::abs(codes.back().error(features[b]) / thresholds.back() - 1), 1e-4);
-    }
-    test->randomise();
-  }
-  // The best candidate among the first tasks, -1 where there is none.
-  int64_t best(const torch::Tensor& z, size_t tasks) const {
-    int64_t out = -1;
-    double least = 0;
-    for (size_t k = 0; k < tasks; ++k) {
-      const double error = codes[k].error(z);
-      if (error >= thresholds[k] || (out >= 0 && error >= least)) continue;
-      out = static_cast<int64_t>(k);
-      least = error;
-    }
-    return out;
-  }
-};
-
 TEST(DMole, AnswersEverySampleWithTheTaskThatRecognisesIt) {
   MoleCase test(MethodOptions{{"hidden", "3"}, {"quantile", "0.3"}});
   const auto set = test->data();
@@ -332,6 +257,40 @@ TEST(DMole, LetsTheSamplesOfABatchVote) {
     }
     for (const auto& choice : routed.choices) EXPECT_EQ(choice.slot, "stage-" + std::to_string(order[0] + 1));
   }
+}
+
+// In training the stage's own expert stands for the whole batch, beside it at most one earlier one, with its votes.
+TEST(DMole, LetsTheSamplesOfATrainingBatchVoteForOneEarlierTask) {
+  std::set<bool> reached;
+  for (const double least : {0.05, 0.95}) {
+    MoleCase test(
+        MethodOptions{{"hidden", "3"}, {"quantile", "0.9"}, {"vote", "batch"}, {"least_share", std::to_string(least)}});
+    const auto set = test->data();
+    const ThreeTasks tasks(test, set);
+    const auto batch = set.rows(range(0, set.size()));
+    const auto features = features_by_hand(*test.fixture, batch);
+    int64_t votes[2] = {0, 0};
+    for (int64_t b = 0; b < set.size(); ++b) {
+      const auto best = tasks.best(features[b], 2);
+      if (best >= 0) ++votes[best];
+    }
+    ASSERT_GT(votes[0], 0);
+    ASSERT_GT(votes[1], 0);
+    ASSERT_NE(votes[0], votes[1]);
+    const int64_t winner = votes[1] > votes[0] ? 1 : 0;
+    const bool enough = static_cast<double>(votes[winner]) / 12 >= least;
+    reached.insert(enough);
+    const auto training = test->pass(batch, 3, false);
+    EXPECT_TRUE(training.how.slots & test->bank->bit("stage-3"));
+    EXPECT_EQ(training.given.count(test->bank->number("stage-3")), 0u) << "its own is never weighed";
+    for (int64_t k = 0; k < 2; ++k) {
+      const auto number = test->bank->number("stage-" + std::to_string(k + 1));
+      ASSERT_TRUE(training.how.slots >> number & 1) << k;
+      const double wanted = enough && k == winner ? 1 : 0;
+      EXPECT_TRUE(training.given.at(number).eq(wanted).all().item<bool>()) << least << " " << k;
+    }
+  }
+  EXPECT_EQ(reached.size(), 2u);
 }
 
 TEST(DMole, AddsActiveExpertsWithWeightOne) {

@@ -175,7 +175,10 @@ TEST(PairRouters, RefuseAStreamWithoutPictures) {
     tasks.push_back({{"name", task}, {"files", {{"train", task + ".jsonl"}, {"val", task + ".jsonl"}}}});
   }
   write_text(folder / "in/stream.json", nlohmann::json{{"text_only", true}, {"tasks", tasks}}.dump());
-  for (const std::string method : {"branchlora", "hide-llava"}) {
+  for (const auto& [method, why] :
+       {std::pair<std::string, std::string>{"branchlora", "branchlora chooses by pairs of picture and question"},
+        {"hide-llava", "hide-llava chooses by pairs of picture and question"},
+        {"d-mole", "d-mole recognises tasks by picture and question"}}) {
     auto list = small_run(std::string(ASR_SOURCE_DIR) + "/tests/fixtures/models/llava", folder / method, method);
     for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"stream.name", "manifest"},
                                                                                      {"stream.path", folder / "in"},
@@ -183,7 +186,9 @@ TEST(PairRouters, RefuseAStreamWithoutPictures) {
                                                                                      {"attention.layers", "1"},
                                                                                      {"attention.grid", "6"}})
       list.push_back({key, value, "test"});
-    EXPECT_CONTAINS(message_of([&] { run_small(list); }), method + " chooses by pairs of picture and question");
+    const auto message = message_of([&] { run_small(list); });
+    EXPECT_CONTAINS(message, why);
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
 }
 

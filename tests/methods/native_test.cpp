@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "methods/method.h"
 #include "tests/support/files.h"
+#include "train/run_options.h"
 
 namespace asr {
 namespace {
@@ -42,6 +43,38 @@ TEST(Native, SettingsAreThePublishedOnes) {
   for (const auto& info : method_infos()) {
     const bool has = !make_methods(info.name, {})[0]->native().empty();
     EXPECT_EQ(has, known.count(info.name) > 0) << info.name;
+  }
+}
+
+// What METHODS names beside them: warm-up, clipping and decay. What it does not name is the run's own (empty).
+TEST(Native, WarmUpClippingAndDecayAreThePublishedOnes) {
+  struct Recipe {
+    const char *warm_up, *clip, *decay, *schedule;
+  };
+  const std::map<std::string, Recipe> known = {{"vqacl", {"0.1", "5", "", ""}},
+                                               {"bcp-mfa", {"0.1", "5", "", ""}},
+                                               {"quad", {"", "", "0", ""}},  // Adam
+                                               {"lora-ft", {"0.03", "", "0", "cosine"}},
+                                               {"moelora", {"0.03", "", "0", "cosine"}},
+                                               {"cl-moe", {"0.03", "", "0", "cosine"}},
+                                               {"keeplora", {"0.03", "", "0", "cosine"}},
+                                               {"o-lora", {"0.03", "", "0", "cosine"}},
+                                               {"hide-llava", {"0.03", "", "0", "cosine"}},
+                                               {"sefe", {"0.03", "", "0", "cosine"}},
+                                               {"branchlora", {"0.03", "", "0", "cosine"}},
+                                               {"adapt-inf", {"0.03", "", "0", "cosine"}},
+                                               {"pclr", {"0.03", "", "0", "cosine"}},
+                                               {"d-mole", {"0.03", "", "0.01", "cosine"}}};
+  for (const auto& info : method_infos()) {
+    std::map<std::string, std::string> found;
+    for (const auto& setting : make_methods(info.name, {})[0]->native()) found[setting.key] = setting.value;
+    EXPECT_EQ(known.count(info.name), found.empty() ? 0u : 1u) << info.name;
+    if (known.count(info.name) == 0) continue;
+    const auto& wanted = known.at(info.name);
+    EXPECT_EQ(found["warmup_ratio"], wanted.warm_up) << info.name;
+    EXPECT_EQ(found["max_grad_norm"], wanted.clip) << info.name;
+    EXPECT_EQ(found["weight_decay"], wanted.decay) << info.name;
+    EXPECT_EQ(found["lr_scheduler_type"], wanted.schedule) << info.name;
   }
 }
 

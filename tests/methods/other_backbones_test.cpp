@@ -1,9 +1,9 @@
 // What every method owes, on the other kinds of backbones: cross-attention, a decoder and a Q-Former from Hugging Face
 // folders.
-// Stopped and resumed it ends in the same bits, and its audit passes.
+// Killed, stopped and resumed it ends in the same bits, and its audit passes.
 #include <filesystem>
 
-#include "base/interrupt.h"
+#include "tests/methods/ended_runs.h"
 #include "tests/support/process_runs.h"
 #include "tests/support/small_tokenizer.h"
 #include "train/audit.h"
@@ -46,10 +46,8 @@ class OtherBackbones : public ::testing::TestWithParam<std::string> {
     };
     const auto straight = run_small(options("straight"))[0];
     EXPECT_TRUE(audit_run(straight, 4).passed());
-    plan_stop(SIGINT, StopPlace::step);
-    EXPECT_CONTAINS(message_of([&] { run_small(options("stopped")); }), "--resume");
-    forget_stop();
-    expect_same_files(straight, run_small(options("stopped"), true)[0]);
+    EXPECT_EQ(run_through_ends(options("ended"), 2), 3) << "killed, stopped and left alone";
+    expect_same_files(straight, folder / "ended/" + GetParam());
   }
   static TemporaryFolder* place_;
 };

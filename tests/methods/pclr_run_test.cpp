@@ -1,6 +1,9 @@
 // PCLR in whole runs, through compressions.
+#include <filesystem>
+
 #include "base/interrupt.h"
-#include "tests/train/run_support.h"
+#include "tests/support/process_runs.h"
+#include "tests/support/small_tokenizer.h"
 #include "train/audit.h"
 
 namespace asr {
@@ -40,6 +43,56 @@ TEST(Pclr, RunsThroughCompressionsAndResumes) {
   EXPECT_TRUE(ended);
   expect_same_files(straight, folder / "stopped/pclr");
   EXPECT_TRUE(audit_run(run_small(options("closed", "answers"))[0], 8).passed());
+}
+
+class PclrKinds : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, PclrKinds, ::testing::Values("tiny", "tiny_cross", "llava", "instructblip"),
+                         [](const auto& kind) { return kind.param; });
+
+// Three stages, the second with a compression and two steps of integration: two processes do what one does.
+TEST_P(PclrKinds, IntegrateOverTwoProcesses) {
+  TemporaryFolder folder;
+  const std::string kind = GetParam();
+  if (kind.rfind("tiny", 0) == 0) {
+    write_small_model(folder / "model", kind);
+  } else {
+    std::filesystem::copy(ASR_SOURCE_DIR "/tests/fixtures/models/" + kind, folder / "model",
+                          std::filesystem::copy_options::recursive);
+    const auto config = nlohmann::json::parse(read_text(folder / "model/config.json"));
+    if (!std::filesystem::exists(folder / "model/tokenizer.json")) write_small_tokenizer(folder / "model", config);
+  }
+  const auto options = [&](const std::string& out) {
+    auto list = small_run(folder / "model", folder / out, "pclr");
+    for (const auto& [key, value] : Settings{{"stream.tasks", "3"},
+                                             {"stream.train", "4"},
+                                             {"stream.val", "2"},
+                                             {"per_device_train_batch_size", "2"},
+                                             {"lora_rank", "4"},
+                                             {"lora_alpha", "256"},
+                                             {"attention.layers", "1"},
+                                             {"attention.grid", "6"},
+                                             {"analysis.samples", "2"},
+                                             {"analysis.overlays", "0"},
+                                             {"pclr.pool", "2"}})
+      list.push_back({key, value, "test"});
+    return list;
+  };
+  const auto one = run_small(options("one"))[0];
+  run_with_two(options("two"), folder / "two");
+  expect_close_runs(one, folder / "two/pclr", 2e-3, /*spectra=*/false);
+  const auto divergences = [](const std::string& run) {
+    std::vector<double> out;
+    for (const auto& line : log_of(run))
+      if (line.contains("integration_loss")) out.push_back(line["integration_loss"].get<double>());
+    return out;
+  };
+  const auto alone = divergences(one), shared = divergences(folder / "two/pclr");
+  ASSERT_EQ(alone.size(), 2u);
+  ASSERT_EQ(shared.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_GT(alone[i], 1e-4);
+    EXPECT_NEAR(alone[i], shared[i], 0.01 * alone[i]);
+  }
 }
 
 TEST(Pclr, RefusesAnotherLayoutOfAdapters) {

@@ -1,78 +1,11 @@
-// PCLR: what a query chooses, what a stage may change, compression and integration.
+// PCLR: what a query chooses, what a stage may change, how its ranks begin and what they add.
 #include <cmath>
 #include <set>
 
-#include "tests/methods/held_state.h"
-#include "tests/methods/method_case.h"
-#include "train/kept_state.h"
+#include "tests/methods/pclr_case.h"
 
 namespace asr {
 namespace {
-
-// Stages of the world under the method, without a trainer.
-struct PclrCase {
-  TemporaryFolder folder;
-  std::unique_ptr<MethodCase> made;
-
-  explicit PclrCase(std::vector<Assignment> options = {}) {
-    write_small_model(folder / "model");
-    for (auto& option : options) option.key = "pclr." + option.key;
-    options.push_back({"pclr.pool", "2", "test"});
-    made = std::make_unique<MethodCase>("pclr", options, folder / "model");
-    made->lay_out(1);
-  }
-  torch::Tensor stored(const std::string& name) {
-    StateHolder holder("");
-    made->method->state(holder);
-    for (const auto& item : holder.items)
-      if (item.name == name) return item.tensor;
-    return {};
-  }
-  int64_t number(const std::string& name) { return stored(name).item<int64_t>(); }
-  // Numbers in the fresh ranks, as if they had been trained.
-  void learn() {
-    at::NoGradGuard no_grad;
-    auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(++seed));
-    for (const auto& [name, tensor] : made->bank->tensors_of("fresh")) {
-      auto value = tensor;
-      value.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.4);
-    }
-  }
-  void begin(int stage, const SampleSet& set) {
-    auto context = made->stage_context(stage, set);
-    made->method->begin_stage(context);
-    made->method->before_stage(context);
-    learn();
-  }
-  void end(int stage, const SampleSet& set) {
-    auto context = made->stage_context(stage, set);
-    made->method->after_stage(context);
-  }
-  void integrate(int stage, const SampleSet& set) {
-    auto context = made->stage_context(stage, set);
-    Phase phase;
-    phase.name = "integrate";
-    made->method->begin_phase(context, phase);
-  }
-  int seed = 0;
-};
-
-// Mean token embedding and first state of the tower, each of length 1, in double.
-torch::Tensor query_of(MethodCase& fixture, const SampleBatch& batch) {
-  at::NoGradGuard no_grad;
-  std::vector<torch::Tensor> rows;
-  const auto table = fixture.model->token_embedding().to(at::kDouble);
-  const auto tower =
-      batch.input.features.defined() ? batch.input.features : fixture.model->encode_images(batch.input.pixels);
-  for (int64_t b = 0; b < batch.size(); ++b) {
-    auto text = torch::zeros({table.size(1)}, at::kDouble);
-    for (int64_t t = 0; t < batch.input.ids.size(1); ++t)
-      if (batch.input.question[b][t].item<bool>()) text += table[batch.input.ids[b][t].item<int64_t>()];
-    const auto picture = tower[b][0].to(at::kDouble);
-    rows.push_back(at::cat({text / text.norm(), picture / picture.norm()}));
-  }
-  return at::stack(rows);
-}
 
 TEST(Pclr, KeysBeginAtTheStagesMeanQuery) {
   PclrCase one;
@@ -86,7 +19,7 @@ TEST(Pclr, KeysBeginAtTheStagesMeanQuery) {
 }
 
 TEST(Pclr, AlignmentIsTheCosineDistanceOfNewKeys) {
-  PclrCase one({{"alignment", "0.7", "test"}});
+  PclrCase one(MethodOptions{{"alignment", "0.7"}});
   const auto set = one.made->data(), other = one.made->data(5);
   one.begin(1, set);
   auto batch = other.rows(range(0, 6));
@@ -110,7 +43,7 @@ TEST(Pclr, AlignmentIsTheCosineDistanceOfNewKeys) {
 
 // A stage may learn fewer ranks than a slot has room for; the keys of the others are none.
 TEST(Pclr, AlignmentLeavesOutKeysOfRanksThatAreNotThere) {
-  PclrCase one({{"alignment", "1", "test"}});
+  PclrCase one(MethodOptions{{"alignment", "1"}});
   const auto set = one.made->data();
   one.begin(1, set);
   const auto batch = set.rows(range(0, 3));
@@ -185,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, PclrActive, ::testing::Values(6, 2), ::testing::
 
 TEST_P(PclrActive, AnswersByTheNewRanksOrThePastOnes) {
   const int64_t active = GetParam();
-  PclrCase one({{"active", std::to_string(active), "test"}});
+  PclrCase one(MethodOptions{{"active", std::to_string(active)}});
   const auto first = one.made->data(0), second = one.made->data(5);
   one.begin(1, first);
   one.end(1, first);
@@ -199,13 +132,7 @@ TEST_P(PclrActive, AnswersByTheNewRanksOrThePastOnes) {
   int64_t last_ones = 0;
   for (int64_t b = 0; b < 24; ++b) {
     double score[2];
-    for (int64_t t = 0; t < 2; ++t) {
-      const auto cosine = [&](int64_t begin, int64_t width) {
-        const auto q = own[b].narrow(0, begin, width), k = queries[t].narrow(0, begin, width);
-        return ((q * k).sum() / (q.norm() * k.norm())).item<double>();
-      };
-      score[t] = cosine(0, 32) + static_cast<double>(own.size(1) - 32) / 32 * cosine(32, own.size(1) - 32);
-    }
+    for (int64_t t = 0; t < 2; ++t) score[t] = key_score(own[b], queries[t]);
     if (std::abs(score[0] - score[1]) < 1e-5) continue;
     const bool last = score[1] > score[0];
     last_ones += last;
@@ -219,7 +146,7 @@ TEST_P(PclrActive, AnswersByTheNewRanksOrThePastOnes) {
 
 // Old ranks are chosen by their keys: those with the highest scores, sample by sample.
 TEST(Pclr, TakesTheOldRanksWhoseKeysAreNearest) {
-  PclrCase one({{"active", "2", "test"}});
+  PclrCase one(MethodOptions{{"active", "2"}});
   const auto first = one.made->data(0), second = one.made->data(5);
   one.begin(1, first);
   one.end(1, first);
@@ -236,14 +163,7 @@ TEST(Pclr, TakesTheOldRanksWhoseKeysAreNearest) {
   for (int64_t b = 0; b < 12; ++b) {
     if (past[b].sum().item<int64_t>() != 2) continue;  // one of the last stage
     std::vector<std::pair<double, int64_t>> scores;
-    for (int64_t k = 0; k < 4; ++k) {
-      const auto cosine = [&](int64_t begin, int64_t width) {
-        const auto q = own[b].narrow(0, begin, width), key = keys[k].to(at::kDouble).narrow(0, begin, width);
-        return ((q * key).sum() / (q.norm() * key.norm())).item<double>();
-      };
-      const int64_t picture = own.size(1) - 32;
-      scores.emplace_back(cosine(0, 32) + static_cast<double>(picture) / 32 * cosine(32, picture), k);
-    }
+    for (int64_t k = 0; k < 4; ++k) scores.emplace_back(key_score(own[b], keys[k]), k);
     std::sort(scores.rbegin(), scores.rend());
     const std::set<int64_t> best = {scores[0].second, scores[1].second};
     for (int64_t k = 0; k < 4; ++k) EXPECT_EQ(past[b][k].item<double>(), best.count(k) > 0 ? 1 : 0) << b << " " << k;
@@ -252,176 +172,107 @@ TEST(Pclr, TakesTheOldRanksWhoseKeysAreNearest) {
   EXPECT_FALSE(choices.empty());
 }
 
-// P(stage) grows with the root of what was last seen to diverge: 8.9999 and 0.9999 are three to one.
-TEST(Pclr, DrawsStagesByTheRootOfTheirDivergence) {
-  PclrCase one;
-  const auto first = one.made->data(0), second = one.made->data(5);
-  one.begin(1, first);
-  one.end(1, first);
-  one.begin(2, second);
-  one.integrate(2, second);
-  Phase phase;
-  phase.name = "integrate";
-  GradientContext after{2, 0, phase, *one.made->bank, one.made->trained};
-  int drawn_first = 0;
-  for (int64_t i = 0; i < 400; ++i) {
-    put_tensor(*one.made->method, "last_divergence", torch::tensor({8.9999, 0.9999}, at::kDouble));
-    put_tensor(*one.made->method, "integrated", torch::tensor({i}, at::kLong));
-    one.made->method->after_step(after);  // which notes a divergence of 0 for the stage that was drawn
-    drawn_first += one.stored("last_divergence")[0].item<double>() == 0;
-  }
-  EXPECT_GT(drawn_first, 270);  // of 400, 300 wanted with a deviation of 9; without the root it would be 360
-  EXPECT_LT(drawn_first, 330);
+// Standard normal numbers, so many of them: five standard errors of their mean and of their deviation.
+void expect_standard(const torch::Tensor& numbers) {
+  const auto n = static_cast<double>(numbers.numel());
+  EXPECT_NEAR(numbers.mean().item<double>(), 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(numbers.square().mean().sqrt().item<double>(), 1, 5 / std::sqrt(2 * n));
 }
 
-TEST(Pclr, CompressionDropsEveryMthRankAndMovesKeys) {
-  PclrCase one;
+// A ~ N(0, 1/d) and B = 0, whatever the stage before has left there.
+TEST(Pclr, NewRanksBeginAtRandomWhileNoneWereDropped) {
+  PclrCase one(MethodOptions{{"sites", "all"}});
   const auto first = one.made->data(0), second = one.made->data(5);
-  one.begin(1, first);
-  one.end(1, first);
-  one.begin(2, second);
-  std::map<std::string, torch::Tensor> before;
-  for (const auto& [name, tensor] : one.made->bank->tensors()) before[name] = tensor.clone();
-  const auto keys = one.stored("past_keys").clone(), queries = one.stored("queries").to(at::kDouble);
-  one.integrate(2, second);
-  EXPECT_EQ(one.number("past_count"), 2);  // every second of 4
-  EXPECT_EQ(one.number("fresh_count"), 2);
-  for (const char* slot : {"past", "fresh"})
-    for (const auto& [name, tensor] : one.made->bank->tensors_of(slot)) {
-      const int64_t along = name.find("lora_A") != std::string::npos ? 0 : 1;
-      for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(tensor.select(along, i).equal(before[name].select(along, 2 * i)));
-      EXPECT_EQ(tensor.narrow(along, 2, tensor.size(along) - 2).abs().max().item<double>(), 0) << name;
+  one.learn();
+  torch::Tensor earlier;
+  for (int stage = 1; stage <= 2; ++stage) {
+    one.enter(stage, stage == 1 ? first : second);
+    std::vector<torch::Tensor> drawn;
+    std::set<int64_t> widths;
+    for (const auto& site : one.made->bank->layout("fresh").sites) {
+      const auto& expert = one.made->bank->at("fresh", site.site).experts[0];
+      widths.insert(expert.a.size(1));
+      drawn.push_back(expert.a.detach().flatten() * std::sqrt(static_cast<double>(expert.a.size(1))));
+      EXPECT_EQ(expert.b.abs().max().item<double>(), 0) << site.site;
+      expect_standard(drawn.back());
     }
-  // Both old ranks are chosen by the first stage's query, and by the second's to fill up: their keys move to both.
-  for (int64_t i = 0; i < 2; ++i) {
-    const auto sum = keys[2 * i].to(at::kDouble) + queries[0] + queries[1];
-    const auto text = sum.narrow(0, 0, 32);
-    EXPECT_LT(
-        (one.stored("past_keys")[i].narrow(0, 0, 32).to(at::kDouble) - text / text.norm()).abs().max().item<double>(),
-        1e-5);
+    EXPECT_EQ(widths, (std::set<int64_t>{32, 64}));
+    const auto all = at::cat(drawn);
+    expect_standard(all);
+    if (stage == 2) expect_standard((all - earlier) / std::sqrt(2.0));  // drawn anew
+    earlier = all;
+    one.learn();
+    one.end(stage, stage == 1 ? first : second);
   }
-  // All three slots learn now; what they were is there until the stage ends.
-  EXPECT_EQ(one.made->bank->trained().size(), one.made->bank->tensors().size());
-  EXPECT_EQ(one.number("copies"), static_cast<int64_t>(one.made->bank->tensors().size()));
-  one.end(2, second);
-  EXPECT_EQ(one.number("copies"), 0);
-  EXPECT_FALSE(one.stored("old_gates").defined());
-  // The next stage's ranks begin as copies of old ones, and the shared ones take part.
-  auto context = one.made->stage_context(3, first);
-  one.made->method->begin_stage(context);
-  EXPECT_EQ(one.number("past_count"), 4);
-  const auto fresh = one.made->bank->tensors_of("fresh"), past = one.made->bank->tensors_of("past");
-  for (int64_t i = 0; i < 4; ++i) {
-    bool found = false;
-    for (int64_t j = 0; j < 4; ++j) found = found || fresh[0].second[i].equal(past[0].second[j]);
-    EXPECT_TRUE(found) << i;
-  }
-  EXPECT_NE(one.made->bank->training() & one.made->bank->bit("shared"), 0u);
 }
 
-TEST(Pclr, IntegrationIsTheDivergenceFromTheFullPool) {
-  PclrCase one;
-  const auto first = one.made->data(0), second = one.made->data(5);
-  one.begin(1, first);
-  one.end(1, first);
-  one.begin(2, second);
-  const auto batch = second.rows(range(0, 4));
-  Want want;
-  want.loss = false;
-  want.all_logits = true;
-  {
-    // The shared ranks say something already; they are the student's, not the teacher's, who has dropped none yet.
-    at::NoGradGuard no_grad;
-    auto generator = at::detail::createCPUGenerator(23);
-    for (auto& [name, tensor] : one.made->bank->tensors_of("shared"))
-      tensor.copy_(at::randn(tensor.sizes(), generator, at::CPU(at::kFloat)) * 0.15);
+// After a compression they are copies of the old ranks that the stage's mean query scores highest, the best first.
+TEST(Pclr, NewRanksThenBeginAsTheBestOldOnes) {
+  PclrCase one(MethodOptions{{"pool", "3"}});
+  for (int stage = 1; stage <= 3; ++stage) {
+    const auto set = one.made->data(static_cast<size_t>(stage));
+    one.begin(stage, set);
+    if (stage == 3) one.integrate(stage, set);
+    one.end(stage, set);
   }
-  bool shared = false;
-  const auto logits = [&](const std::vector<double>& fresh, const std::vector<double>& past) {
-    Pass pass;
-    pass.slots = one.made->bank->bit("fresh") | one.made->bank->bit("past");
-    if (shared) pass.slots |= one.made->bank->bit("shared");
-    const GivenWeights given = {{one.made->bank->number("fresh"), torch::tensor(fresh, at::kFloat)},
-                                {one.made->bank->number("past"), torch::tensor(past, at::kFloat)}};
-    pass.given = &given;
-    return one.made->model->forward(batch.input, pass, want).all_logits.to(at::kDouble).detach();
-  };
-  ASSERT_EQ(one.made->bank->layout("past").sites[0].rank, 6);
-  const auto old_first = logits({0, 0, 0, 0}, {1, 1, 1, 1, 0, 0}), old_last = logits({1, 1, 1, 1}, {0, 0, 0, 0, 0, 0});
-  one.integrate(2, second);
-  shared = true;
-  // Compressed, the first stage has two old ranks, the last its two and both old ones.
-  const auto new_first = logits({0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}), new_last = logits({1, 1, 0, 0}, {1, 1, 0, 0, 0, 0});
-  const auto expected = [&](const torch::Tensor& teacher, const torch::Tensor& student) {
-    double out = 0;
-    for (int64_t b = 0; b < 4; ++b) {
-      double sum = 0, count = 0;
-      for (int64_t t = 0; t < teacher.size(1); ++t) {
-        if (!batch.input.mask[b][t].item<bool>()) continue;
-        const auto places =
-            std::get<1>(teacher[b][t].sort(0, true)).narrow(0, 0, std::min<int64_t>(100, teacher.size(2)));
-        const auto p = (teacher[b][t].index_select(0, places) / 2).softmax(0);
-        const auto q = (student[b][t].index_select(0, places) / 2).softmax(0);
-        sum += (p * (p.log() - q.log())).sum().item<double>();
-        ++count;
+  for (const char* name : {"past_keys", "fresh_keys"})
+    put_tensor(*one.made->method, name, one.drawn(one.stored(name).sizes()));
+  const auto fourth = one.made->data(5);
+  one.enter(4, fourth);
+  ASSERT_EQ(one.number("past_count"), 8);
+  ASSERT_EQ(one.number("fresh_count"), 4);
+  const auto mean = query_of(*one.made, fourth.rows(range(0, fourth.size()))).mean(0);
+  const auto keys = one.stored("past_keys");
+  std::vector<std::pair<double, int64_t>> scores;
+  for (int64_t k = 0; k < 8; ++k) scores.emplace_back(key_score(mean, keys[k]), k);
+  std::sort(scores.rbegin(), scores.rend());
+  for (size_t i = 0; i < 7; ++i) EXPECT_GT(scores[i].first - scores[i + 1].first, 1e-4) << i;
+  for (const auto& site : one.made->bank->layout("fresh").sites) {
+    const auto& fresh = one.made->bank->at("fresh", site.site).experts[0];
+    const auto& past = one.made->bank->at("past", site.site).experts[0];
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t k = 0; k < 8; ++k) {
+        const bool copied = k == scores[static_cast<size_t>(i)].second;
+        EXPECT_EQ(fresh.a[i].equal(past.a[k]), copied) << i << " " << k;
+        EXPECT_EQ(fresh.b.select(1, i).equal(past.b.select(1, k)), copied) << i << " " << k;
       }
-      out += sum / count / 4;
+  }
+}
+
+// y = W x + (a / S) sum over the shared ranks + (a / R) sum over those whose gate is open, rank by rank.
+TEST(Pclr, ASiteAddsOpenRanksOverRAndSharedOnesOverTheirNumber) {
+  PclrCase one(MethodOptions{{"active", "3"}, {"shared", "5"}});
+  one.made->randomise(0.3);
+  const auto& bank = *one.made->bank;
+  const auto fresh = torch::tensor({{1.0, 0.0, 1.0, 1.0}, {0.0, 0.0, 0.0, 0.0}}),
+             past = torch::tensor({{0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {0.0, 1.0, 0.0, 1.0, 1.0, 0.0}});
+  const GivenWeights given = {{bank.number("fresh"), fresh}, {bank.number("past"), past}};
+  const std::vector<std::pair<std::string, torch::Tensor>> gates = {
+      {"fresh", fresh}, {"past", past}, {"shared", torch::ones({2, 5})}};
+  at::NoGradGuard no_grad;
+  int64_t sites = 0;
+  for (const auto& site : one.made->model->sites()) {
+    if (site.part == SitePart::projector) continue;
+    ++sites;
+    const auto x = torch::randn({2, 3, site.linear->weight.size(1)});
+    auto expected = at::linear(x, site.linear->weight).to(at::kDouble);
+    for (const auto& [slot, gate] : gates) {
+      const auto& expert = one.made->bank->at(slot, site.name).experts[0];
+      const double over = slot == "shared" ? 5 : 3;  // lora_alpha is 8
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t i = 0; i < gate.size(1); ++i)
+          for (int64_t t = 0; t < 3 && gate[b][i].item<double>() == 1; ++t)
+            expected[b][t] += expert.b.select(1, i) * (expert.a[i].dot(x[b][t]) * (8 / over));
     }
-    return out;
-  };
-  const double of_first = expected(old_first, new_first), of_last = expected(old_last, new_last);
-  EXPECT_GT(std::abs(of_first - of_last), 1e-4) << of_first << " " << of_last;
-  Phase phase;
-  phase.name = "integrate";
-  std::map<std::string, torch::Tensor> log;
-  std::vector<std::pair<torch::Tensor, double>> losses;
-  const std::vector<int64_t> rows;
-  Share share{one.made->alone};
-  const Output nothing;
-  StepContext step{one.made->trained,
-                   *one.made->model,
-                   *one.made->bank,
-                   *one.made->objective,
-                   phase,
-                   batch,
-                   rows,
-                   share,
-                   nothing,
-                   {},
-                   log,
-                   losses,
-                   -1,
-                   1};
-  GradientContext after{2, 0, phase, *one.made->bank, one.made->trained};
-  std::set<int64_t> drawn;
-  for (int i = 0; i < 12; ++i) {
-    losses.clear();
-    const auto last = one.stored("last_divergence").clone();
-    one.made->method->add_losses(step);
-    ASSERT_EQ(losses.size(), 1u);
-    const double found = losses[0].first.item<double>();
-    const int64_t stage = std::abs(found - of_first) < std::abs(found - of_last) ? 0 : 1;
-    EXPECT_NEAR(found, stage == 0 ? of_first : of_last, 2e-5) << i;
-    one.made->method->after_step(after);
-    const auto now = one.stored("last_divergence");
-    EXPECT_NEAR(now[stage].item<double>(), found, 1e-9);
-    EXPECT_EQ(now[1 - stage].item<double>(), last[1 - stage].item<double>());
-    drawn.insert(stage);
+    Pass pass;
+    pass.slots = bank.bit("fresh") | bank.bit("past") | bank.bit("shared");
+    pass.given = &given;
+    for (const bool answering : {true, false}) {
+      pass.answering = answering;
+      EXPECT_TRUE(at::allclose((*site.linear)(x, pass).to(at::kDouble), expected, 1e-4, 1e-4)) << site.name;
+    }
   }
-  EXPECT_EQ(drawn.size(), 2u);
-  // A stage is drawn by the root of how far apart the pools were there last: a hundredth against a hundred.
-  for (int i = 0; i < 8; ++i) {
-    const bool first_one = i % 2 == 0;
-    put_tensor(*one.made->method, "last_divergence",
-               torch::tensor({first_one ? 1e4 : 0.0, first_one ? 0.0 : 1e4}, at::kDouble));
-    losses.clear();
-    one.made->method->add_losses(step);
-    EXPECT_NEAR(losses[0].first.item<double>(), first_one ? of_first : of_last, 2e-5) << i;
-    one.made->method->after_step(after);
-  }
-  losses[0].first.backward();  // the copies are out of the way again: it reaches the ranks in place
-  for (const char* slot : {"past", "shared"})
-    EXPECT_TRUE(one.made->bank->tensors_of(slot)[0].second.grad().defined()) << slot;
+  EXPECT_EQ(sites, 4);
 }
 
 }  // namespace

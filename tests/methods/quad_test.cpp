@@ -5,40 +5,12 @@
 #include "methods/terms/kept_questions.h"
 #include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
+#include "tests/methods/listening_objective.h"
 #include "tests/methods/method_case.h"
 #include "tests/support/plain_tiny.h"
 
 namespace asr {
 namespace {
-
-// Asks another task, and remembers what the teacher was asked.
-class ListeningObjective final : public Objective {
- public:
-  explicit ListeningObjective(std::unique_ptr<Objective> objective) : objective_(std::move(objective)) {}
-  std::string head() const override { return objective_->head(); }
-  void ask_for_loss(Want& want) const override { objective_->ask_for_loss(want); }
-  void ask_for_logits(Want& want) const override { objective_->ask_for_logits(want); }
-  torch::Tensor loss(const Output& o, const SampleBatch& b, const torch::Tensor& w) const override {
-    return objective_->loss(o, b, w);
-  }
-  torch::Tensor logits(const Output& output, const std::vector<torch::Tensor>& parameters) const override {
-    return objective_->logits(output, parameters);
-  }
-  int64_t learnt(const SampleBatch& batch) const override { return objective_->learnt(batch); }
-  std::vector<std::string> answers(const Backbone& model, const Batch& batch, const Pass& pass,
-                                   int64_t longest) const override {
-    asked.push_back(batch);
-    said = objective_->answers(model, batch, pass, longest);
-    return said;
-  }
-  NamedParameters parameters() const override { return objective_->parameters(); }
-
-  mutable std::vector<Batch> asked;
-  mutable std::vector<std::string> said;
-
- private:
-  std::unique_ptr<Objective> objective_;
-};
 
 class QuadCase : public MethodCase {
  public:

@@ -110,7 +110,7 @@ TEST_F(RouteRun, RefusesOtherAdaptersAndASingleTask) {
   };
   EXPECT_CONTAINS(message("route+o-lora"), "methods route and o-lora both lay out the adapters");
   EXPECT_CONTAINS(message("lwf+route"), "lwf holds on to adapters that are trained through all stages, and route");
-  for (const std::string method : {"route", "hide-llava"}) {
+  for (const std::string method : {"route", "hide-llava", "branchlora", "d-mole", "pclr"}) {
     auto alone = small_run(*place_ / "model", *place_ / ("alone-" + method), method);
     alone.push_back({"stream.tasks", "1", "test"});
     EXPECT_CONTAINS(message_of([&] { run_small(alone); }), "this stream has one task; give it a stream of several");
