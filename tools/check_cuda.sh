@@ -24,7 +24,7 @@ if [ "$cpu" != "$gpu" ]; then
   exit 1
 fi
 if [ "$tests" != 0 ]; then
-  failed=$(sed -n '/tests FAILED:/,$p' "$log" | sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (.*)$/\1/p' | sort -u | paste -sd ';')
+  failed=$(sed -n '/tests FAILED:/,$p' "$log" | sed -n 's/^[[:space:]]*[0-9]* - \(.*\) ([A-Z][A-Za-z ]*).*$/\1/p' | sort -u | paste -sd ';')
   echo "check_cuda: NOT green: $summary; failed: $failed"
   exit 1
 fi

@@ -438,7 +438,7 @@ TEST_F(Commands, BenchStepMeasuresAModelFolder) {
                       "--batch", "2", "--text-tokens", "16", "--calls", "1", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   const auto result = outcome.json();
-  ASSERT_EQ(result["results"].size(), 3u);
+  ASSERT_EQ(result["results"].size(), 4u);
   EXPECT_EQ(result["tokens"].get<double>(), 32);  // 16 patches and the text
   for (const auto& row : result["results"]) EXPECT_GT(row["median_ms"].get<double>(), 0) << row.dump();
   const auto unknown = run_executable({"bench", "step", "--backbone", "llava-7", "--device", "cpu"});
