@@ -119,21 +119,24 @@ std::string rounded(double value, int digits) {
 Grid cost_columns(const Comparison& comparison, const std::vector<PaperNumber>& numbers) {
   Grid grid{"what they keep, train and take", {"method"}, {}};
   for (const auto& setting : comparison.tables)
-    for (const char* what : {"kept", "trained", "ms a step"})
+    for (const char* what : {"kept", "trained", "ms a step", "times vanilla"})
       grid.header.push_back(cat(table_title(setting), ": ", what));
   for (const auto& row : rows_of(comparison, numbers)) {
     std::vector<Cell> cells = {{printable(row.title), ""}};
     bool any = false;
     for (const auto& setting : comparison.tables) {
       const auto* group = row.measured ? group_of(setting, row.label) : nullptr;
-      const auto cost = [&](double RunCost::*field) {
-        return group && !group->runs.empty() ? cost_spread(*group, field).mean : NAN;
+      const auto cost_of = [](const Group* label, double RunCost::*field) {
+        return label && !label->runs.empty() ? cost_spread(*label, field).mean : NAN;
       };
+      const auto cost = [&](double RunCost::*field) { return cost_of(group, field); };
       any = any || (group && !group->runs.empty());
       const double bytes = cost(&RunCost::stored_bytes);
       cells.push_back({std::isfinite(bytes) ? human_bytes(bytes) : "-", ""});
       cells.push_back({rounded(cost(&RunCost::adapter_parameters), 0), ""});
       cells.push_back({rounded(cost(&RunCost::step_ms), 1), ""});
+      const double plain = cost_of(group_of(setting, "vanilla"), &RunCost::step_ms);
+      cells.push_back({rounded(cost(&RunCost::step_ms) / plain, 2), ""});
     }
     if (any) grid.rows.push_back(std::move(cells));
   }

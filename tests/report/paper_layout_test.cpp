@@ -58,11 +58,12 @@ class PaperLayouts : public testing::Test {
  protected:
   void SetUp() override {
     for (int64_t seed = 0; seed < 3; ++seed)
-      for (const std::string label : {"ewc", "own"}) {
+      for (const std::string label : {"ewc", "own", "vanilla"}) {
         FabricatedRun run;
         run.label = label;
         run.method = "ewc";
         run.seed = seed;
+        run.step_ms = label == "vanilla" ? 10 : 12.5;
         run.rows.back().back() += static_cast<double>(seed);  // AP 55, 55 1/3, 55 2/3
         if (label == "ewc") run.novel = {{30}, {20, 40}, {25, 30, 50}};
         write_run(folder.path(), run);
@@ -112,6 +113,7 @@ TEST_F(PaperLayouts, OursStandBesideThePapers) {
   // Costs of what was run alone.
   const auto& costs = grids[1];
   EXPECT_NE(costs.rows[row_of(costs, "EWC")][column_of(costs, setting + ": trained")].value, "-");
+  EXPECT_EQ(costs.rows[row_of(costs, "EWC")][column_of(costs, setting + ": times vanilla")].value, "1.25");
   EXPECT_TRUE(
       std::none_of(costs.rows.begin(), costs.rows.end(), [](const auto& row) { return row[0].value == "QUAD"; }));
   for (const char* format : {"text", "markdown", "latex"}) {
