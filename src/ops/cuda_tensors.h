@@ -16,4 +16,7 @@ cuda::Stream stream_of(const torch::Tensor& x);  // on which its device works no
 // Whether kernels that read 16 bytes at a time may read x: contiguous and aligned, rows of whole vectors.
 bool in_vectors(const torch::Tensor& x, int64_t row);
 
+// The same numbers so that these kernels may read them: a copy where they do not lie so already.
+torch::Tensor aligned(const torch::Tensor& x);
+
 }  // namespace asr

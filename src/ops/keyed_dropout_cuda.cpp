@@ -30,12 +30,12 @@ void drop_on_gpu(const torch::Tensor& to, const torch::Tensor& x, const DropoutK
 torch::Tensor keyed_dropout_cuda(const torch::Tensor& x, const DropoutKey& key) {
   const bool with_grad = needs_gradient({x});
   at::NoGradGuard no_grad;
-  const auto from = x.detach().contiguous();
+  const auto from = aligned(x.detach());
   const auto out = torch::empty(from.sizes(), from.options());
   drop_on_gpu(out, from, key);
   if (with_grad)
     record("dropout", {x}, {out}, [key](const std::vector<torch::Tensor>& grads) {
-      const auto pull = grads[0].contiguous();
+      const auto pull = aligned(grads[0]);
       const auto dx = torch::empty(pull.sizes(), pull.options());
       drop_on_gpu(dx, pull, key);
       return std::vector<torch::Tensor>{dx};

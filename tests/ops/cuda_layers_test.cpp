@@ -6,6 +6,7 @@
 #include "ops/adapted_linear.h"
 #include "ops/cuda_tensors.h"
 #include "ops/gated_silu.h"
+#include "ops/keyed_dropout.h"
 #include "ops/quick_gelu.h"
 #include "ops/rms_norm.h"
 #include "ops/rotate.h"
@@ -121,6 +122,23 @@ TEST(CudaKernels, QuickGelusAgree) {
   expect_on_gpu([](const Tensors& in) { return Tensors{quick_gelu_cuda(in[0])}; },
                 [](const Tensors& in) { return Tensors{quick_gelu_reference(in[0])}; },
                 {torch::randn({5, 7, 88}).mul(3).requires_grad_()}, "quick GELU");
+}
+
+// A view may begin anywhere, and so may a gradient.
+TEST(CudaKernels, ViewsThatBeginBetweenVectorsAgree) {
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
+  torch::manual_seed(6);
+  const auto view = [](const torch::Tensor& x) { return x.narrow(0, 1, 96); };
+  const auto a = torch::randn({97}).requires_grad_(), b = torch::randn({97}).requires_grad_();
+  expect_on_gpu([&](const Tensors& in) { return Tensors{quick_gelu_cuda(view(in[0]))}; },
+                [&](const Tensors& in) { return Tensors{quick_gelu_reference(view(in[0]))}; }, {a}, "view of GELU");
+  expect_on_gpu([&](const Tensors& in) { return Tensors{gated_silu_cuda(view(in[0]), view(in[1]))}; },
+                [&](const Tensors& in) { return Tensors{gated_silu_reference(view(in[0]), view(in[1]))}; }, {a, b},
+                "view of a gate");
+  const DropoutKey key{0.25, 5, {}};
+  expect_on_gpu([&](const Tensors& in) { return Tensors{keyed_dropout_cuda(view(in[0]), key)}; },
+                [&](const Tensors& in) { return Tensors{keyed_dropout_reference(view(in[0]), key)}; }, {a},
+                "view of a dropout");
 }
 
 // Of ranks that the kernels behind a dropout take; two maps share x, and so its gradient.
