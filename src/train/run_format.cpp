@@ -120,11 +120,10 @@ void add_head(RunFacts& facts, const std::vector<std::unique_ptr<Method>>& metho
         ++out[facts.stream->text(task, DataSplit::train, i).answer];
     return out;
   };
-  if (const auto own = methods_objective(methods, method_parts(facts.method), {*facts.model, answers})) {
-    for (const auto& [name, tensor] : own->parameters()) facts.head[name] = tensor.sizes().vec();
-  } else if (facts.config.run.head == Head::answers) {
-    facts.head["answer_head.weight"] = {static_cast<int64_t>(answers().size()), facts.model->width()};
-  }
+  const ObjectiveContext context{*facts.model, answers};
+  auto objective = methods_objective(methods, method_parts(facts.method), context);
+  if (!objective) objective = usual_objective(facts.config.run, context);
+  for (const auto& [name, tensor] : objective->parameters()) facts.head[name] = tensor.sizes().vec();
   for (const auto& [name, sizes] : facts.head) {
     facts.adapter[name] = sizes;
     facts.sizes.parameters += std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());

@@ -57,11 +57,10 @@ RunParts::RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone&
       bank(base.all_sites()) {
   methods = make_methods(key.composition, config.method_assignments);
   make_slots(1);
-  objective = methods_objective(methods, method_names, {model, [&] { return training_answers(data); }});
+  const ObjectiveContext context{model, [&] { return training_answers(data); }};
+  objective = methods_objective(methods, method_names, context);
   own_objective = objective != nullptr;
-  if (!own_objective)
-    objective = config.run.head == Head::answers ? closed_objective(model, names_of_answers(training_answers(data)))
-                                                 : language_objective();
+  if (!own_objective) objective = usual_objective(config.run, context);
   for (auto& method : methods) method->prepare(model, config.options);
   analysis_memory.options = config.options;
   analysis_memory.skill_names = skill_names();
@@ -286,6 +285,11 @@ std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<M
     owner = names[m];
   }
   return out;
+}
+
+std::unique_ptr<Objective> usual_objective(const RunOptions& run, const ObjectiveContext& context) {
+  if (run.head == Head::answers) return closed_objective(context.model, names_of_answers(context.answers()));
+  return language_objective();
 }
 
 void RunParts::make_slots(int stage) {

@@ -102,6 +102,8 @@ AdapterLayout stage_layout(const std::vector<std::unique_ptr<Method>>& methods, 
 // The objective that one of the methods brings; null: none does. Two that do are an error.
 std::unique_ptr<Objective> methods_objective(const std::vector<std::unique_ptr<Method>>& methods,
                                              const std::vector<std::string>& names, const ObjectiveContext& run);
+// What the option `head` says is learnt.
+std::unique_ptr<Objective> usual_objective(const RunOptions& run, const ObjectiveContext& context);
 
 // The part of the name that sets phases of one stage apart in random draws.
 uint64_t phase_key(int stage, const Phase& phase);
