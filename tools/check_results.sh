@@ -86,6 +86,8 @@ each_page() {
     results/world-thing.csv:thing
   "$1" results_small protocol_page "Fewer points of search: world-code" configs/protocol_small.yaml \
     results/world-code.csv:small
+  "$1" results_cit protocol_page "Eight instruction tasks: world-cit" configs/protocol_small.yaml \
+    results/world-cit.csv:small
   "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
     results/world-hue.csv:capacity
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
