@@ -39,7 +39,7 @@ class OtherBackbones : public ::testing::TestWithParam<std::string> {
       auto list = small_run(*place_ / model, folder / out, GetParam());
       Settings all = {{"stream.tasks", "2"}, {"stream.train", "16"},     {"stream.val", "4"},
                       {"save_steps", "1"},   {"analysis.samples", "2"},  {"per_device_train_batch_size", "8"},
-                      {"er.buffer", "5"},    {"analysis.overlays", "0"}, {"d-mole.epochs", "5"}};
+                      {"er.buffer", "5"},    {"analysis.overlays", "0"}, {"d-mole.epochs", "2"}};
       all.insert(all.end(), more.begin(), more.end());
       for (const auto& [key, value] : all) list.push_back({key, value, "test"});
       return list;
@@ -79,7 +79,7 @@ TEST_P(OtherBackbones, WithTheClosedHeadAndTwoProcesses) {
                                                {"analysis.overlays", "0"},
                                                {"spectral.covariance_floor", "0.01"},
                                                {"er.buffer", "4"},
-                                               {"d-mole.epochs", "5"}})
+                                               {"d-mole.epochs", "2"}})
         list.push_back({key, value, "test"});
       return list;
     };
