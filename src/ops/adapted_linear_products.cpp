@@ -165,7 +165,8 @@ void pull_through_masks(const LinearOperands& o, LinearGrads& out) {
   for (const auto& map : o.maps)
     for (const auto& expert : map.low_rank) {
       const auto& middle = out.experts[e++].middle;
-      if (expert.dropout && middle.defined()) pulls.push_back({middle, expert.a, expert.scale, *expert.dropout});
+      if (expert.dropout && !expert.input.defined() && middle.defined())
+        pulls.push_back({middle, expert.a, expert.scale, *expert.dropout});
     }
   add_masked_pulls(out.x, pulls);
 }

@@ -11,6 +11,10 @@ enum class Number { single, half, bfloat16 };  // how numbers are stored; comput
 
 using Stream = void*;  // cudaStream_t
 
+// What a launch may ask for of a block's 48 KB of shared memory: a kernel has up to 1 KB more of its own.
+constexpr int64_t kLaunchRoom = 47 * 1024;
+constexpr int64_t kMostBlocksDown = 65535;  // of a grid, in its second and third direction
+
 // Rows of numbers; width a multiple of 16 bytes.
 struct Rows {
   int64_t count = 0, width = 0;
@@ -94,6 +98,7 @@ struct MaskedExpert {
   uint32_t threshold;  // of 256
 };
 constexpr int kMostMasked = 3;
+constexpr int kPullRows = 128;  // of x that a block adds pulls to
 struct MaskedExperts {
   MaskedExpert of[kMostMasked];
   int count, rank;

@@ -15,7 +15,10 @@ bool has_cuda_kernels() {
 }
 
 bool cuda_kernels_take(at::Device device) {
-  return device.is_cuda();
+  constexpr int kFirst = 80;  // compute capability: older cards have no products of bfloat16
+  if (!device.is_cuda()) return false;
+  static const bool able = cuda::compute_capability() >= kFirst;
+  return able;
 }
 
 cuda::Stream stream_of(const torch::Tensor& x) {

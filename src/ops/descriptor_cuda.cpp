@@ -31,7 +31,7 @@ class DescriptorOnDevice {
 
   int64_t head_dim() const { return t_.radial + 2 * t_.angular + 3; }
   bool fits(int64_t tokens) const {
-    return tokens < (1 << 16) && cuda::spectrum_room(t_, static_cast<int>(tokens)) <= 48 * 1024;
+    return tokens < (1 << 16) && cuda::spectrum_room(t_, static_cast<int>(tokens)) <= cuda::kLaunchRoom;
   }
 
   cuda::SpectrumTables on(at::Device device) {

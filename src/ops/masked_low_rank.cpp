@@ -10,7 +10,8 @@ namespace {
 // 16-bit numbers of ranks 8 and 16 in rows of whole vectors: what the kernels hold in their registers.
 bool serves(const torch::Tensor& x, const std::vector<MaskedLowRank>& experts, bool sums) {
   constexpr Kernels kernels{{}, {}, {at::kHalf, at::kBFloat16}};
-  if (path_for(kernels, x) != Path::cuda || !in_vectors(x, x.size(1)) || x.size(0) >= int64_t(1) << 31) return false;
+  constexpr int64_t most = cuda::kPullRows * cuda::kMostBlocksDown;
+  if (path_for(kernels, x) != Path::cuda || !in_vectors(x, x.size(1)) || x.size(0) > most) return false;
   const auto fits = [&](const MaskedLowRank& expert) {
     const int64_t rank = expert.a.size(0);
     const auto samples = std::max<int64_t>(1, static_cast<int64_t>(expert.key.positions.size()));

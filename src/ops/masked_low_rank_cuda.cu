@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kMiddleWarps * 32, 3)
 
 // ---- the gradient of x ---------------------------------------------------------------------------------------------
 
-constexpr int kPullWarps = 4, kPullRows = 128, kPullColumns = 32;  // rows of a block, columns of a warp
+constexpr int kPullWarps = 4, kPullColumns = 32;  // columns of a warp
 
 // A warp keeps its columns of A and goes down the rows.
 template <class T, int kRank, int kCount>

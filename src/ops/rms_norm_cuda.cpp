@@ -36,8 +36,8 @@ NormedRows norm_on_gpu(const torch::Tensor& x, const torch::Tensor& added, const
 torch::Tensor pulled_back(const NormedRows& from, const torch::Tensor& weight, const torch::Tensor& grad,
                           const torch::Tensor& carried) {
   const auto dx = torch::empty(from.sum.sizes(), from.sum.options());
-  const auto pull = grad.contiguous();
-  const auto more = carried.defined() ? carried.contiguous() : carried;
+  const auto pull = aligned(grad);
+  const auto more = carried.defined() ? aligned(carried) : carried;
   cuda::NormBackward of{};
   of.sum = from.sum.data_ptr();
   of.weight = weight.data_ptr();
@@ -52,15 +52,14 @@ torch::Tensor pulled_back(const NormedRows& from, const torch::Tensor& weight, c
 }  // namespace
 
 bool norm_fits_cuda(const torch::Tensor& x, const torch::Tensor& weight) {
-  constexpr int64_t kRoom = 48 * 1024;  // of a block, for a row
   return !weight.requires_grad() && in_vectors(weight, weight.size(0)) && x.size(-1) == weight.size(0) &&
-         x.size(-1) * static_cast<int64_t>(x.element_size()) <= kRoom;
+         x.size(-1) * static_cast<int64_t>(x.element_size()) <= cuda::kLaunchRoom;
 }
 
 torch::Tensor rms_norm_cuda(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
   const bool with_grad = needs_gradient({x});
   at::NoGradGuard no_grad;
-  const auto normed = norm_on_gpu(x.detach().contiguous(), {}, weight.detach(), eps);
+  const auto normed = norm_on_gpu(aligned(x.detach()), {}, weight.detach(), eps);
   if (with_grad)
     record("the norm", {x}, {normed.y},
            [from = NormedRows{normed.sum, {}, normed.inverse},
@@ -74,7 +73,7 @@ std::pair<torch::Tensor, torch::Tensor> add_rms_norm_cuda(const torch::Tensor& x
                                                           const torch::Tensor& weight, double eps) {
   const bool with_grad = needs_gradient({x, added});
   at::NoGradGuard no_grad;
-  const auto normed = norm_on_gpu(x.detach().contiguous(), added.detach().contiguous(), weight.detach(), eps);
+  const auto normed = norm_on_gpu(aligned(x.detach()), aligned(added.detach()), weight.detach(), eps);
   if (with_grad)
     record("the norm", {x, added}, {normed.sum, normed.y},
            [from = NormedRows{normed.sum.detach(), {}, normed.inverse},

@@ -6,7 +6,7 @@ namespace asr {
 namespace {
 
 torch::Tensor turned_on_gpu(const torch::Tensor& given, const RotaryTable& table, float direction) {
-  const auto x = heads_fit_cuda(given) ? given : given.contiguous();
+  const auto x = heads_fit_cuda(given) ? given : aligned(given);
   const int64_t batch = x.size(0), heads = x.size(1), tokens = x.size(2), width = x.size(3);
   const auto out = torch::empty({batch, tokens, heads, width}, x.options().requires_grad(false));
   cuda::Rotation of{};

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/dispatch.h"
+#include "ops/weight_products.h"
 #include "tensor/torch_version.h"
 
 namespace asr {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t kStretch = 64;  // numbers that share a scale
 constexpr double kLargestE4m3 = 448;
+constexpr int kFirstWithFp8 = 89;  // compute capability
 constexpr Types kUpTo16 = {at::kHalf, at::kBFloat16};
 
 // Quantiles of the normal distribution, as QLoRA defines them.
@@ -79,16 +81,19 @@ Fp8Facts fp8_facts(at::Device device) {
   out.in_library = ASR_FLOAT8;
   out.kernels = has_cuda_kernels();
   out.capability = device.is_cuda() && out.kernels ? cuda::compute_capability() : 0;
+  out.multiplies = out.capability >= kFirstWithFp8 && multiplies_fp8(device);
   return out;
 }
 
 std::string missing_for_fp8(const Fp8Facts& facts) {
-  constexpr int kFirst = 89;
   const char* instead = "; use plain, or nf4 to save memory";
   if (!facts.in_library) return cat("base_precision=fp8 needs libtorch 2.5 or newer", instead);
   if (!facts.kernels) return cat("base_precision=fp8 needs a program with CUDA kernels (built where nvcc is)", instead);
-  if (facts.capability < kFirst)
+  if (facts.capability < kFirstWithFp8)
     return cat("base_precision=fp8 needs a GPU with float8, of compute capability 8.9 or newer; this one has ",
+               facts.capability / 10, ".", facts.capability % 10, instead);
+  if (!facts.multiplies)
+    return cat("base_precision=fp8: this libtorch has no products of float8 for a GPU of compute capability ",
                facts.capability / 10, ".", facts.capability % 10, instead);
   return "";
 }
@@ -115,7 +120,9 @@ Fp8Rows fp8_rows(const torch::Tensor& x) {
 #if ASR_FLOAT8
   if (has_fp8(x.device())) {
     constexpr Kernels kernels{{}, {}, kUpTo16};
-    if (path_for(kernels, x) == Path::cuda && in_vectors(x, x.size(-1)) && x.size(-1) <= 24576) return fp8_rows_cuda(x);
+    const int64_t room = x.size(-1) * static_cast<int64_t>(x.element_size());
+    if (path_for(kernels, x) == Path::cuda && in_vectors(x, x.size(-1)) && room <= cuda::kLaunchRoom)
+      return fp8_rows_cuda(x);
     const auto rows = fp8_rows_reference(x);
     return {rows.data.to(at::kFloat8_e4m3fn), rows.scale};
   }

@@ -48,6 +48,7 @@ struct Fp8Facts {
   bool in_library = false;  // libtorch multiplies them
   bool kernels = false;     // this program rounds rows to them
   int capability = 0;       // of the GPU: 90 is 9.0
+  bool multiplies = false;  // a small product was tried there
 };
 Fp8Facts fp8_facts(at::Device device);
 std::string missing_for_fp8(const Fp8Facts& facts);  // one line that says what to do; empty: nothing is missing

@@ -21,7 +21,31 @@ void multiply_fp8(const torch::Tensor& y, const Fp8Rows& x, const torch::Tensor&
   out.copy_(x.data.mm(data.t()) * x.scale * scale.t());
 }
 
+bool product_of_ones(at::Device device) {
+#if ASR_FLOAT8
+  try {
+    at::NoGradGuard no_grad;
+    constexpr int64_t kSide = 64;
+    const auto kind = at::TensorOptions().device(device).dtype(at::kFloat);
+    const Fp8Rows ones{torch::ones({kSide, kSide}, kind).to(at::kFloat8_e4m3fn), torch::ones({kSide, 1}, kind)};
+    const auto out = torch::zeros({kSide, kSide}, kind.dtype(at::kBFloat16));
+    multiply_fp8(out, ones, ones.data, ones.scale);
+    return out.eq(kSide).all().item<bool>();
+  } catch (const c10::Error&) {
+    return false;
+  }
+#else
+  static_cast<void>(device);
+  return false;
+#endif
+}
+
 }  // namespace
+
+bool multiplies_fp8(at::Device device) {
+  static const bool tried = product_of_ones(device);
+  return tried;
+}
 
 Weight for_products(const Weight& weight, at::ScalarType type) {
   if (weight.format == WeightFormat::fp8) return weight;

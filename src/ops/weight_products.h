@@ -28,6 +28,10 @@ void multiply_by(const torch::Tensor& y, RowFactor& x, const Weight& weight, con
 // dx (+)= dy W: dy [rows, out], dx [rows, in].
 void multiply_by_transposed(const torch::Tensor& dx, const torch::Tensor& dy, const Weight& weight, bool accumulate);
 
+// Whether libtorch multiplies float8 with a scale a row on this GPU: cards may have float8, and the library no product
+// of it for them. Tried once.
+bool multiplies_fp8(at::Device device);
+
 // A weight that waits for the backward pass. The numbers of a plain one are watched for changes; other formats are
 // frozen, so they are held as they are.
 class SavedWeight {

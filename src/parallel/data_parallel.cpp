@@ -230,6 +230,9 @@ c10::intrusive_ptr<Group> gloo_group(const Place& place, const c10::intrusive_pt
 c10::intrusive_ptr<Group> nccl_group([[maybe_unused]] const Place& place,
                                      [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store) {
 #ifdef ASR_NCCL
+  // Else a wait returns before the sum is there, and a process that is stuck or gone is noticed by the library's
+  // watchdog alone, which aborts this one. We wait where the numbers are needed and not before.
+  setenv("TORCH_NCCL_BLOCKING_WAIT", "1", /*overwrite=*/0);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = std::chrono::seconds(place.peer_timeout);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(place.rank), static_cast<int>(place.size),

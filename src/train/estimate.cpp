@@ -66,13 +66,15 @@ double element(const ModelShape& shape, const Machine& machine) {
 // Numbers that the backward pass of one layer needs, per token. On a GPU: two sums, what q and v's experts read, q, k,
 // v and the result of attention, keys and values widened to all heads, gate and up; with adapters on every linear also
 // what those of the others read. Masks of dropout are drawn again. On a CPU: two sums and their norms, what q and v's
-// experts read with its mask, q, k, v and the result of attention twice, and gate, up and their product.
-double layer_numbers(const ModelShape& s, const RunOptions& run, bool gpu) {
+// experts read with its mask, q, k, v and the result of attention twice, and gate, up and their product. A GPU without
+// our kernels keeps that too, with keys and values widened to all heads and the gate twice.
+double layer_numbers(const ModelShape& s, const RunOptions& run, const Machine& machine) {
   const double w = number_of(s.width), q = number_of(s.heads * s.head), kv = number_of(s.kv_heads * s.head);
   const double mlp = number_of(s.mlp), cross = s.cross ? 6 * w : 0;
-  if (gpu) return 3 * w + 4 * q + cross + 2 * mlp + (run.lora_sites == LoraSites::all ? w + q + mlp : 0);
+  if (machine.gpu && machine.kernels)
+    return 3 * w + 4 * q + cross + 2 * mlp + (run.lora_sites == LoraSites::all ? w + q + mlp : 0);
   const double dropout = run.lora_dropout > 0 ? 4 * w : 0;
-  return 4 * w + dropout + 3 * q + 2 * kv + cross + 3 * mlp;
+  return 4 * w + dropout + 3 * q + 2 * (machine.gpu ? q : kv) + cross + (machine.gpu ? 4 : 3) * mlp;
 }
 
 // Of a pass that keeps nothing: about a layer's insides.
@@ -84,7 +86,7 @@ double training_bytes(const RunOptions& run, const ModelShape& s, const Workload
   // Processes share every batch.
   const double batch = std::ceil(number_of(run.batch) / number_of(machine.processes));
   const double e = element(s, machine), tokens = batch * work.sequence(), depth = number_of(s.layers);
-  const double layer = tokens * layer_numbers(s, run, machine.gpu) * e;
+  const double layer = tokens * layer_numbers(s, run, machine) * e;
   const double logits = 16 * batch * work.answer_tokens * number_of(s.vocabulary);
   const double kept = run.recompute == Switch::yes ? depth * tokens * number_of(s.width) * e : depth * layer;
   return kept + 2 * layer + logits;

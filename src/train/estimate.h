@@ -19,9 +19,10 @@ struct Machine {
   double memory = 0;                // bytes of one device
   int64_t processes = 1;            // devices that share the work
   double program = 2.5e8;           // bytes of a process on the CPU before any tensor, libtorch with it
+  bool kernels = true;              // a GPU's: our own, which keep less for the backward pass than libtorch's operators
 };
 
-// A GPU by name, at kUtilisation of its peak in bfloat16 and kReadShare of its bandwidth.
+// A GPU by name, at kUtilisation of its peak in bfloat16, or what was measured of it, and kReadShare of its bandwidth.
 inline constexpr double kUtilisation = 0.35, kReadShare = 0.6, kParallelShare = 0.9, kCpuShare = 0.5;
 Machine gpu_named(const std::string& name);
 std::vector<std::string> gpu_names();

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "ops/cuda_kernels.h"
 #include "tests/cuda_on_host/cuda_runtime.h"
 
 namespace asr::cuda_on_host {
@@ -120,6 +121,10 @@ void run(const Launch& launch, const std::function<void()>& thread) {
   m.threads = launch.block.x;
   if (m.threads == 0 || m.threads > kMostThreads || launch.block.y * launch.block.z != 1)
     throw std::runtime_error("a block of that shape is not foreseen here");
+  if (static_cast<int64_t>(launch.shared) > cuda::kLaunchRoom)
+    throw std::runtime_error("a launch asks for more shared memory than a block has");
+  if (launch.grid.y > cuda::kMostBlocksDown || launch.grid.z > cuda::kMostBlocksDown)
+    throw std::runtime_error("a grid has more blocks in its second or third direction than a GPU takes");
   m.shared.resize(launch.shared);
   m.work = &thread;
   gridDim = launch.grid;

@@ -139,6 +139,46 @@ TEST(CudaKernels, ViewsThatBeginBetweenVectorsAgree) {
   expect_on_gpu([&](const Tensors& in) { return Tensors{keyed_dropout_cuda(view(in[0]), key)}; },
                 [&](const Tensors& in) { return Tensors{keyed_dropout_reference(view(in[0]), key)}; }, {a},
                 "view of a dropout");
+  // A gradient is such a view where the result was joined to one number.
+  const auto behind_one = [](const torch::Tensor& y) {
+    return Tensors{at::cat({torch::ones({1}, y.options()), y.flatten()})};
+  };
+  const auto rows = [&](const torch::Tensor& x) { return view(x).view({4, 24}); };
+  const auto weight = torch::rand({24}) + 0.5;
+  expect_on_gpu([&](const Tensors& in) { return behind_one(rms_norm_cuda(rows(in[0]), in[1], 1e-6)); },
+                [&](const Tensors& in) { return behind_one(rms_norm_reference(rows(in[0]), in[1], 1e-6)); },
+                {a, weight}, "norm of a view");
+  const auto summed = [&](const Tensors& in, const auto& norm) {
+    const auto [sum, y] = norm(rows(in[0]), rows(in[1]), in[2]);
+    return Tensors{behind_one(sum)[0], behind_one(y)[0]};
+  };
+  expect_on_gpu(
+      [&](const Tensors& in) {
+        return summed(
+            in, [](const auto& x, const auto& more, const auto& w) { return add_rms_norm_cuda(x, more, w, 1e-6); });
+      },
+      [&](const Tensors& in) {
+        return summed(in, [](const auto& x, const auto& more, const auto& w) {
+          return std::make_pair(x + more, rms_norm_reference(x + more, w, 1e-6));
+        });
+      },
+      {a, b, weight}, "sum and norm of views");
+  const auto heads = [&](const torch::Tensor& x) { return view(x).view({1, 2, 3, 16}); };
+  const auto angle = torch::rand({1, 3, 8}) * 6;
+  const auto table = [](const Tensors& in) { return RotaryTable{in[1], in[2], {}, {}}; };
+  expect_on_gpu([&](const Tensors& in) { return behind_one(rotate_cuda(heads(in[0]), table(in))); },
+                [&](const Tensors& in) { return behind_one(rotate_reference(heads(in[0]), table(in))); },
+                {a, angle.cos(), angle.sin()}, "rotation of a view");
+}
+
+TEST(CudaKernels, RowsThatLeaveNoRoomForTheRestOfABlockAreLeftToTheLibrary) {
+  const auto fits = [](int64_t width, at::ScalarType type) {
+    return norm_fits_cuda(torch::zeros({1, width}, type), torch::ones({width}, type));
+  };
+  EXPECT_TRUE(fits(12032, at::kFloat));
+  EXPECT_FALSE(fits(12288, at::kFloat));  // 48 KB, which a block's own sums would exceed
+  EXPECT_TRUE(fits(24064, at::kHalf));
+  EXPECT_FALSE(fits(24576, at::kHalf));
 }
 
 // Of ranks that the kernels behind a dropout take; two maps share x, and so its gradient.

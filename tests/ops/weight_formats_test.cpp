@@ -48,11 +48,13 @@ TEST(WeightFormats, ProductsOfNf4AreThoseOfItsNumbers) {
 }
 
 TEST(WeightFormats, WhatFloat8LacksIsOneLine) {
-  EXPECT_EQ(missing_for_fp8({true, true, 89}), "");
-  EXPECT_EQ(missing_for_fp8({true, true, 90}), "");
+  EXPECT_EQ(missing_for_fp8({true, true, 89, true}), "");
+  EXPECT_EQ(missing_for_fp8({true, true, 90, true}), "");
   EXPECT_EQ(missing_for_fp8({true, true, 80}),
             "base_precision=fp8 needs a GPU with float8, of compute capability 8.9 or newer; this one has 8.0; use "
             "plain, or nf4 to save memory");
+  EXPECT_CONTAINS(missing_for_fp8({true, true, 120, false}),
+                  "no products of float8 for a GPU of compute capability 12.0");
   EXPECT_CONTAINS(missing_for_fp8({true, false, 90}), "needs a program with CUDA kernels");
   EXPECT_CONTAINS(missing_for_fp8({false, true, 90}), "needs libtorch 2.5 or newer");
 }
