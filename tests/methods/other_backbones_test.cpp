@@ -104,5 +104,12 @@ TEST_P(OtherBackbones, WithAQFormer) {
   expect_kept_promises("instructblip", {{"attention.layers", "1"}, {"attention.grid", "6"}});
 }
 
+TEST_P(OtherBackbones, OnAGpu) {
+  if (!runtime_info().cuda) GTEST_SKIP() << "there is no GPU here";
+  expect_kept_promises("cross", {{"device", "cuda"}});
+  for (const char* model : {"llava", "instructblip"})
+    expect_kept_promises(model, {{"device", "cuda"}, {"attention.layers", "1"}, {"attention.grid", "6"}});
+}
+
 }  // namespace
 }  // namespace asr
