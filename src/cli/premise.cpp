@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
-#include <set>
+#include <memory>
+#include <utility>
 
-#include "base/error.h"
 #include "base/folders.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/stage_samples.h"
-#include "report/correlation.h"
+#include "cli/drift_points.h"
 #include "spectral/naming.h"
 
 namespace asr {
@@ -26,26 +24,21 @@ json naming_json(const Naming& naming) {
   return {{"accuracy", naming.accuracy}, {"chance", naming.chance}, {"tested", naming.tested}};
 }
 
-// One layer and head of every sample. [D0] each
-std::vector<Vector> head_rows(const AnalysisSamples& samples, int64_t head) {
-  const int64_t count = samples.layers * samples.layer_heads;
-  std::vector<Vector> out;
-  for (const auto& row : samples.heads) {
-    const auto width = static_cast<int64_t>(row.size()) / count;
-    out.emplace_back(row.begin() + head * width, row.begin() + (head + 1) * width);
-  }
-  return out;
+// What is said of a head, with its place among those tapped.
+json with_place(json entry, int64_t head, int64_t layer_heads) {
+  entry["layer"] = head / layer_heads;
+  entry["head"] = head % layer_heads;
+  return entry;
 }
 
 json heads_json(const AnalysisSamples& samples) {
   json out = json::array();
-  for (int64_t head = 0; head < samples.layers * samples.layer_heads; ++head) {
-    const auto rows = head_rows(samples, head);
-    out.push_back({{"layer", head / samples.layer_heads},  // of those tapped
-                   {"head", head % samples.layer_heads},
-                   {"separation_skills", finite_or_null(separation(rows, samples.skill))},
-                   {"separation_stages", finite_or_null(separation(rows, samples.task))},
-                   {"naming_stages", naming_json(naming_accuracy(rows, samples.task))}});
+  for (int64_t head = 0; head < samples.head_count(); ++head) {
+    const auto rows = samples.of_head(head);
+    json entry = {{"separation_skills", finite_or_null(separation(rows, samples.skill))},
+                  {"separation_stages", finite_or_null(separation(rows, samples.task))},
+                  {"naming_stages", naming_json(naming_accuracy(rows, samples.task))}};
+    out.push_back(with_place(std::move(entry), head, samples.layer_heads));
   }
   return out;
 }
@@ -60,54 +53,7 @@ json stage_premise(const StageSamples& stage) {
               {"naming_stages", naming_json(naming_accuracy(samples.descriptor, samples.task))}};
   if (samples.heads.empty()) return out;
   out["heads"] = heads_json(samples);
-  out["naming_stages_heads_kept"] =
-      naming_json(naming_accuracy(samples.heads, samples.task, samples.layers * samples.layer_heads));
-  return out;
-}
-
-// A skill in a task between two stages: how far its spectra moved, how much more often it failed.
-struct DriftPoint {
-  double drift = 0, forgetting = 0;
-};
-using SkillOfTask = std::pair<int64_t, std::string>;
-
-std::set<SkillOfTask> known_at(const StageSamples& stage) {
-  std::set<SkillOfTask> out;
-  for (const int64_t skill : stage.file.skills())
-    for (const auto& task : stage.file.tasks(skill)) out.insert({skill, task});
-  return out;
-}
-
-void add_points(const StageSamples& before, const StageSamples& after, const std::set<SkillOfTask>& of,
-                std::vector<DriftPoint>& out) {
-  constexpr size_t kLeast = 4;  // samples that a variance is taken of
-  check_compatible(before.options, after.options, before.file.path);
-  const double floor = std::max(before.options.spectral.covariance_floor, 1e-12);
-  for (const auto& [skill, task] : of) {
-    if (shared_tasks(before.file, after.file, skill).count(task) == 0) continue;
-    const auto samples = paired_samples(before.file, after.file, skill, {task});
-    if (samples.old_rows.size() < kLeast) continue;
-    const auto found = drift_of_skill(samples, floor);
-    out.push_back({found.delta, found.risk_increase()});
-  }
-}
-
-struct DriftPoints {
-  std::vector<DriftPoint> step, since_learnt;
-};
-
-// Between consecutive stages, and from the stage that learnt a task to every later one.
-DriftPoints drift_points(const std::vector<StageSamples>& stages) {
-  DriftPoints out;
-  std::set<SkillOfTask> known;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    std::set<SkillOfTask> learnt;
-    for (const auto& entry : known_at(stages[i]))
-      if (known.insert(entry).second) learnt.insert(entry);
-    if (i + 1 < stages.size()) add_points(stages[i], stages[i + 1], known_at(stages[i]), out.step);
-    for (size_t later = i + 1; later < stages.size(); ++later)
-      add_points(stages[i], stages[later], learnt, out.since_learnt);
-  }
+  out["naming_stages_heads_kept"] = naming_json(naming_accuracy(samples.heads, samples.task, samples.head_count()));
   return out;
 }
 
@@ -116,9 +62,7 @@ json interval_json(const Interval& interval) {
   return {interval.low, interval.high};
 }
 
-json correlation_json(const std::vector<DriftPoint>& list) {
-  PairedValues points;
-  for (const auto& point : list) points.emplace_back(point.drift, point.forgetting);
+json correlation_json(const PairedValues& points) {
   const auto found = correlation_of(points);
   return {{"points", found.n},
           {"pearson", finite_or_null(found.pearson)},
@@ -127,12 +71,23 @@ json correlation_json(const std::vector<DriftPoint>& list) {
           {"spearman_interval", interval_json(found.spearman_interval)}};
 }
 
-json drift_json(const DriftPoints& points) {
-  return {{"step", correlation_json(points.step)}, {"since_learnt", correlation_json(points.since_learnt)}};
+json points_json(const DriftPoints& points, int64_t layer_heads) {
+  json out = correlation_json(points.averaged);
+  if (points.heads.empty()) return out;
+  json heads = json::array();
+  for (size_t head = 0; head < points.heads.size(); ++head)
+    heads.push_back(with_place(correlation_json(points.heads[head]), static_cast<int64_t>(head), layer_heads));
+  out["heads"] = std::move(heads);
+  return out;
+}
+
+json drift_json(const RunDrift& drift) {
+  return {{"step", points_json(drift.step, drift.layer_heads)},
+          {"since_learnt", points_json(drift.since_learnt, drift.layer_heads)}};
 }
 
 // The base first where it was analysed; what drifts is counted from the first stage on.
-json run_premise(const std::string& folder, DriftPoints& all) {
+json run_premise(const std::string& folder, std::vector<RunDrift>& all) {
   std::vector<StageSamples> stages;
   json list = json::array();
   const auto path = [&](int64_t stage) { return fmt::format("{}/stages/{:02}/analysis.safetensors", folder, stage); };
@@ -141,10 +96,8 @@ json run_premise(const std::string& folder, DriftPoints& all) {
     stages.push_back(read_stage_samples(path(stage), stage));
     list.push_back(stage_premise(stages.back()));
   }
-  const auto points = drift_points(stages);
-  all.step.insert(all.step.end(), points.step.begin(), points.step.end());
-  all.since_learnt.insert(all.since_learnt.end(), points.since_learnt.begin(), points.since_learnt.end());
-  return {{"run", folder}, {"stages", list}, {"drift", drift_json(points)}};
+  all.push_back(drift_points(stages));
+  return {{"run", folder}, {"stages", list}, {"drift", drift_json(all.back())}};
 }
 
 // ---- as text, from the same JSON ---------------------------------------------------------------------------
@@ -158,6 +111,15 @@ std::string shown_naming(const json& naming) {
   return fmt::format("{:.0f} % ({:.0f})", 100 * naming["accuracy"].get<double>(), 100 * naming["chance"].get<double>());
 }
 
+std::string shown_stage(const json& stage) {
+  const auto at = stage["stage"].get<int64_t>();
+  return at == 0 ? "base" : std::to_string(at);
+}
+
+std::string shown_place(const json& head) {
+  return fmt::format("layer {}, head {}", head["layer"].get<int64_t>(), head["head"].get<int64_t>());
+}
+
 // The head that names stages best, with its place.
 std::string best_head(const json& stage) {
   const json* best = nullptr;
@@ -166,48 +128,108 @@ std::string best_head(const json& stage) {
         (!best || head["naming_stages"]["accuracy"] > (*best)["naming_stages"]["accuracy"]))
       best = &head;
   if (!best) return "-";
-  return fmt::format("{} in layer {}, head {}", shown_naming((*best)["naming_stages"]), (*best)["layer"].get<int64_t>(),
-                     (*best)["head"].get<int64_t>());
+  return fmt::format("{} in {}", shown_naming((*best)["naming_stages"]), shown_place(*best));
+}
+
+// What is known of one number over all heads. The best has the largest.
+struct HeadValues {
+  std::vector<double> sorted;
+  const json* best = nullptr;
+
+  double median() const {
+    const size_t half = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+  std::string shown_range() const { return fmt::format("{:.2f} to {:.2f}", sorted.front(), sorted.back()); }
+};
+
+HeadValues head_values(const json& heads, const std::string& key) {
+  HeadValues out;
+  double largest = 0;
+  for (const auto& head : heads) {
+    if (head[key].is_null()) continue;
+    const auto value = head[key].get<double>();
+    out.sorted.push_back(value);
+    if (out.best && value <= largest) continue;
+    out.best = &head;
+    largest = value;
+  }
+  std::sort(out.sorted.begin(), out.sorted.end());
+  return out;
+}
+
+// Separation of single heads, where a run kept them.
+void print_heads(const json& stages) {
+  std::vector<std::vector<std::string>> rows = {{"heads", "skills apart", "best", "stages apart", "best"}};
+  for (const auto& stage : stages) {
+    if (!stage.contains("heads")) continue;
+    std::vector<std::string> row = {shown_stage(stage)};
+    for (const char* key : {"separation_skills", "separation_stages"}) {
+      const auto values = head_values(stage["heads"], key);
+      row.push_back(values.best ? fmt::format("{:.2f} ({})", values.median(), values.shown_range()) : "-");
+      row.push_back(values.best ? shown_place(*values.best) : "-");
+    }
+    rows.push_back(std::move(row));
+  }
+  if (rows.size() > 1) std::cout << text_table(rows) << "\n";
 }
 
 void print_run(const json& run) {
   std::vector<std::vector<std::string>> rows = {
       {"stage", "samples", "skills apart", "stages apart", "skill named", "stage named", "heads kept", "best head"}};
   for (const auto& stage : run["stages"]) {
-    const auto at = stage["stage"].get<int64_t>();
     const bool heads = stage.contains("heads");
-    rows.push_back({at == 0 ? "base" : std::to_string(at), std::to_string(stage["samples"].get<size_t>()),
+    rows.push_back({shown_stage(stage), std::to_string(stage["samples"].get<size_t>()),
                     shown_number(stage["separation_skills"]), shown_number(stage["separation_stages"]),
                     shown_naming(stage["naming_skills"]), shown_naming(stage["naming_stages"]),
                     heads ? shown_naming(stage["naming_stages_heads_kept"]) : "-", heads ? best_head(stage) : "-"});
   }
   std::cout << printable(run["run"].get<std::string>()) << "\n\n" << text_table(rows) << "\n";
+  print_heads(run["stages"]);
+}
+
+std::string shown_correlation(const json& entry, const std::string& name) {
+  const auto& interval = entry[name + "_interval"];
+  if (interval.is_null()) return shown_number(entry[name]);
+  return fmt::format("{:.2f} [{:.2f}, {:.2f}]", entry[name].get<double>(), interval[0].get<double>(),
+                     interval[1].get<double>());
+}
+
+std::vector<std::string> correlation_row(const std::string& title, const json& entry) {
+  return {title, std::to_string(entry["points"].get<int>()), shown_correlation(entry, "pearson"),
+          shown_correlation(entry, "spearman")};
+}
+
+// A head with Pearson's coefficient has Spearman's, too.
+void add_head_rows(const json& heads, std::vector<std::vector<std::string>>& rows) {
+  const auto pearson = head_values(heads, "pearson"), spearman = head_values(heads, "spearman");
+  if (!pearson.best) return;
+  rows.push_back(correlation_row("  best head: " + shown_place(*pearson.best), *pearson.best));
+  rows.push_back({fmt::format("  median of {} heads", pearson.sorted.size()), "",
+                  fmt::format("{:.2f}", pearson.median()), fmt::format("{:.2f}", spearman.median())});
+  rows.push_back({"  range of heads", "", pearson.shown_range(), spearman.shown_range()});
 }
 
 void print_drift(const json& drift) {
   std::vector<std::vector<std::string>> rows = {{"drift and forgetting", "points", "Pearson", "Spearman"}};
-  const auto with_interval = [](const json& entry, const std::string& name) {
-    const auto& interval = entry[name + "_interval"];
-    if (interval.is_null()) return shown_number(entry[name]);
-    return fmt::format("{:.2f} [{:.2f}, {:.2f}]", entry[name].get<double>(), interval[0].get<double>(),
-                       interval[1].get<double>());
-  };
-  for (const auto& [key, title] : {std::pair("step", "between stages"), {"since_learnt", "since it was learnt"}})
-    rows.push_back({title, std::to_string(drift[key]["points"].get<int>()), with_interval(drift[key], "pearson"),
-                    with_interval(drift[key], "spearman")});
+  for (const auto& [key, title] : {std::pair("step", "between stages"), {"since_learnt", "since it was learnt"}}) {
+    rows.push_back(correlation_row(title, drift[key]));
+    if (drift[key].contains("heads")) add_head_rows(drift[key]["heads"], rows);
+  }
   std::cout << text_table(rows)
             << "apart: mean distance of group means over that of samples to their own. named: held-out samples whose "
                "group\nGaussian moments name (in brackets: always the largest group). drift: Delta of the forgetting "
                "theorem, a point a\nskill, task and pair of stages; forgetting: how much more often it fails. "
-               "Intervals: 95 %, points resampled.\n";
+               "Intervals: 95 %, points resampled. heads:\nevery layer and head by itself, apart as median (least to "
+               "largest); the best is picked after looking, by Pearson.\n";
 }
 
 void run_premises(const std::vector<std::string>& paths, const Common& common) {
   json runs = json::array();
-  DriftPoints all;
+  std::vector<RunDrift> all;
   for (const auto& path : paths)
     for (const auto& folder : method_folders(path)) runs.push_back(run_premise(folder, all));
-  const json out = {{"runs", runs}, {"drift", drift_json(all)}};
+  const json out = {{"runs", runs}, {"drift", drift_json(pooled_drift(all))}};
   if (common.json) return print_json(out);
   for (const auto& run : runs) print_run(run);
   print_drift(out["drift"]);

@@ -167,6 +167,8 @@ void read_samples(const Safetensors& file, AnalysisFile& out) {
   same("sample.heads", static_cast<size_t>(heads.shape[0]));
   s.layers = heads.shape[1];
   s.layer_heads = heads.shape[2];
+  check(s.head_count() > 0, file.path, ": 'sample.heads' has ", s.layers, " layers of ", s.layer_heads,
+        " heads; expected at least one head");
   check(2 * static_cast<size_t>(heads.shape[3]) == entries, file.path, ": 'sample.heads' has ", heads.shape[3],
         " entries a head; expected half of the descriptor's ", entries);
   const size_t each = n == 0 ? 0 : heads.values.size() / n;
@@ -215,6 +217,15 @@ SpectraMoments pool_moments(const std::vector<const SpectraMoments*>& parts) {
       out.accuracy += static_cast<double>(part->scored) / static_cast<double>(out.scored) * part->accuracy;
   }
   out.variance = pooled_variance(parts, out);
+  return out;
+}
+
+std::vector<std::vector<double>> AnalysisSamples::of_head(int64_t index) const {
+  std::vector<std::vector<double>> out;
+  for (const auto& row : heads) {
+    const auto width = static_cast<int64_t>(row.size()) / head_count();
+    out.emplace_back(row.begin() + index * width, row.begin() + (index + 1) * width);
+  }
   return out;
 }
 

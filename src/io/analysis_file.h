@@ -44,6 +44,9 @@ struct AnalysisSamples {
   // Of every layer and head, [layers * heads * D0] each; only where a run was asked for them (analysis.premise).
   std::vector<std::vector<double>> heads;
   int64_t layers = 0, layer_heads = 0;
+
+  int64_t head_count() const { return layers * layer_heads; }
+  std::vector<std::vector<double>> of_head(int64_t index) const;  // one head, counted layer by layer; [D0] each
 };
 
 struct AnalysisFile {

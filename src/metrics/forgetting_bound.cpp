@@ -23,28 +23,43 @@ std::vector<Vector> spaced_rows(const std::vector<Vector>& rows, size_t most) {
   return out;
 }
 
+// The metric alone is floored. The laws keep their own variances: a constant coordinate is its own Gaussian.
+struct RowLaws {
+  Gaussian before, after;
+  Vector metric;
+};
+
+RowLaws laws_of_rows(const std::vector<Vector>& old_rows, const std::vector<Vector>& new_rows, double variance_floor) {
+  check(variance_floor > 0, "the smallest variance of the metric must be > 0");
+  RowLaws out{law_of(old_rows), law_of(new_rows), {}};
+  out.metric = out.before.variance;
+  for (double& value : out.metric) value = std::max(value, variance_floor);
+  return out;
+}
+
 }  // namespace
 
 SkillDrift drift_of_skill(const PairedSamples& samples, double variance_floor) {
   const size_t n = samples.old_rows.size();
   check(n >= 2 && samples.new_rows.size() == n && samples.old_score.size() == n && samples.new_score.size() == n,
         "the drift of a skill needs the same samples twice, two or more; found ", n, " and ", samples.new_rows.size());
-  check(variance_floor > 0, "the smallest variance of the metric must be > 0");
-  const auto old_law = law_of(samples.old_rows), new_law = law_of(samples.new_rows);
-  // The metric alone is floored. The laws keep their own variances: a constant coordinate is its own Gaussian.
-  auto metric = old_law.variance;
-  for (double& value : metric) value = std::max(value, variance_floor);
+  const auto laws = laws_of_rows(samples.old_rows, samples.new_rows, variance_floor);
   SkillDrift out;
   out.samples = static_cast<int64_t>(n);
-  out.delta = whitened_w2(new_law, old_law, metric);
-  out.gamma_old = non_gaussianity(samples.old_rows, old_law, metric);
-  out.gamma_new = non_gaussianity(samples.new_rows, new_law, metric);
+  out.delta = whitened_w2(laws.after, laws.before, laws.metric);
+  out.gamma_old = non_gaussianity(samples.old_rows, laws.before, laws.metric);
+  out.gamma_new = non_gaussianity(samples.new_rows, laws.after, laws.metric);
   const auto matched = spaced_rows(samples.old_rows, kMostMatched);
   out.matched = static_cast<int64_t>(matched.size());
-  out.w1 = wasserstein_1(matched, spaced_rows(samples.new_rows, kMostMatched), metric);
+  out.w1 = wasserstein_1(matched, spaced_rows(samples.new_rows, kMostMatched), laws.metric);
   out.old_risk = mean_risk(samples.old_score);
   out.new_risk = mean_risk(samples.new_score);
   return out;
+}
+
+double drift_of_rows(const std::vector<Vector>& old_rows, const std::vector<Vector>& new_rows, double variance_floor) {
+  const auto laws = laws_of_rows(old_rows, new_rows, variance_floor);
+  return whitened_w2(laws.after, laws.before, laws.metric);
 }
 
 void fill_shares(Transition& transition) {

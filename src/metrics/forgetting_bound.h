@@ -30,6 +30,9 @@ struct SkillDrift {
 constexpr size_t kMostMatched = 256;  // an assignment takes n^3 steps
 SkillDrift drift_of_skill(const PairedSamples& samples, double variance_floor);
 
+// Delta alone, of the same rows before and after.
+double drift_of_rows(const std::vector<Vector>& old_rows, const std::vector<Vector>& new_rows, double variance_floor);
+
 // Two consecutive stages. At least two samples a skill; `share` is filled here.
 struct Transition {
   int64_t old_stage = 0, new_stage = 0;

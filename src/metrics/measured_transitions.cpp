@@ -8,8 +8,6 @@
 namespace asr {
 namespace {
 
-constexpr double kSmallestMetric = 1e-12;
-
 // The rows of one skill in these tasks: task by task, and within each in the order of the file, which is the same at
 // every stage.
 std::vector<size_t> rows_of_skill(const AnalysisFile& file, int64_t skill, const std::set<std::string>& tasks) {
@@ -24,18 +22,26 @@ std::vector<size_t> rows_of_skill(const AnalysisFile& file, int64_t skill, const
 
 }  // namespace
 
+PairedPlaces paired_places(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
+                           const std::set<std::string>& tasks) {
+  PairedPlaces out{rows_of_skill(before, skill, tasks), rows_of_skill(after, skill, tasks)};
+  check(out.before.size() == out.after.size(), after.path, ": ", out.after.size(), " samples of skill '",
+        printable(after.skill_name(skill)), "' in the tasks shared with ", before.path, ", which has ",
+        out.before.size(), "; the same samples must be measured at every stage");
+  return out;
+}
+
 PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
                              const std::set<std::string>& tasks) {
-  const auto old_rows = rows_of_skill(before, skill, tasks), new_rows = rows_of_skill(after, skill, tasks);
-  check(old_rows.size() == new_rows.size(), after.path, ": ", new_rows.size(), " samples of skill '",
-        printable(after.skill_name(skill)), "' in the tasks shared with ", before.path, ", which has ", old_rows.size(),
-        "; the same samples must be measured at every stage");
+  const auto places = paired_places(before, after, skill, tasks);
   PairedSamples out;
-  for (size_t i = 0; i < old_rows.size(); ++i) {
-    out.old_rows.push_back(before.samples.descriptor[old_rows[i]]);
-    out.new_rows.push_back(after.samples.descriptor[new_rows[i]]);
-    out.old_score.push_back(before.samples.correct[old_rows[i]]);
-    out.new_score.push_back(after.samples.correct[new_rows[i]]);
+  for (const size_t place : places.before) {
+    out.old_rows.push_back(before.samples.descriptor[place]);
+    out.old_score.push_back(before.samples.correct[place]);
+  }
+  for (const size_t place : places.after) {
+    out.new_rows.push_back(after.samples.descriptor[place]);
+    out.new_score.push_back(after.samples.correct[place]);
   }
   return out;
 }

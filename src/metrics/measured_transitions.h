@@ -11,12 +11,20 @@
 
 namespace asr {
 
-// The same samples of a skill before and after, of these tasks, which both files must have measured (shared_tasks).
+constexpr double kSmallestMetric = 1e-12;  // options allow a floor of 0, and a metric of 0 measures nothing
+
+// Where the same samples of a skill stand in both files, of these tasks, which both must have measured (shared_tasks).
+struct PairedPlaces {
+  std::vector<size_t> before, after;
+};
+PairedPlaces paired_places(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
+                           const std::set<std::string>& tasks);
+// Their descriptors and scores.
 PairedSamples paired_samples(const AnalysisFile& before, const AnalysisFile& after, int64_t skill,
                              const std::set<std::string>& tasks);
 
-// Every skill of `before` with at least two samples in both files. A floor below 1e-12 is raised to that: options allow
-// 0, and a metric of 0 measures nothing. The numbers of the stages are the caller's to fill in.
+// Every skill of `before` with at least two samples in both files. A floor below kSmallestMetric is raised to that. The
+// numbers of the stages are the caller's to fill in.
 struct MeasuredTransition {
   Transition transition;
   struct TooFew {

@@ -34,7 +34,9 @@ TEST_F(DriftCommand, WorksOnEveryPairOfARunsFiles) {
   for (const auto& [a, b] : std::vector<std::pair<int, int>>{{1, 2}, {1, 3}, {2, 3}, {3, 1}, {2, 2}}) {
     const auto outcome = run_program({"drift", analysis(a), analysis(b), "--json"});
     ASSERT_EQ(outcome.status, 0) << a << " " << b << ": " << outcome.error;
-    for (const auto& skill : outcome.json()["skills"]) {
+    const auto all = outcome.json();
+    ASSERT_FALSE(all["skills"].empty());
+    for (const auto& skill : all["skills"]) {
       EXPECT_EQ(skill["name"], names.at(skill["skill"].get<size_t>()));
       EXPECT_EQ(skill["tasks"].size() <= static_cast<size_t>(std::min(a, b)), true) << skill.dump();
       EXPECT_GT(skill["samples"].get<int64_t>(), 0);

@@ -109,6 +109,7 @@ TEST(ForgettingBound, AShiftedCopyIsAsFarAsTheShift) {
   expected = std::sqrt(expected);
   EXPECT_NEAR(found.w1, expected, 1e-12);  // no matching moves the mean by less
   EXPECT_NEAR(found.delta, expected, 1e-12);
+  EXPECT_EQ(drift_of_rows(rows, shifted_by(rows, shift), 1e-6), found.delta);
   EXPECT_NEAR(found.gamma_new, found.gamma_old, 1e-12);
 }
 
