@@ -1,5 +1,6 @@
 // asr admit CONFIG.yaml...: does this stream measure forgetting? Vanilla and joint at their best rate and epochs,
-// chosen on the split tune, then measured on test (val where a task has no test rows).
+// chosen on the split tune, then measured on test (val where a task has no test rows). With --runs, from runs that are
+// there already.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 #include "cli/command.h"
 #include "cli/trials.h"
 #include "report/admission.h"
+#include "report/admission_runs.h"
 #include "report/choice.h"
+#include "report/run.h"
 #include "streams/stream.h"
 
 namespace asr {
@@ -26,6 +29,7 @@ struct AdmitArguments {
   std::vector<double> rates = {0.0005, 0.001, 0.002, 0.005}, epochs = {1, 2, 4};
   std::vector<int64_t> seeds = {1, 2, 3};
   int64_t tuning_seeds = 0, further_rates = 3;
+  std::vector<std::string> runs;  // tables of runs to judge instead
 };
 
 std::string plain_number(double value) {
@@ -137,57 +141,78 @@ json test_json(const MeanTest& test) {
           {"high", finite_or_null(test.interval.high)}};
 }
 
-struct AdmitVerdict {
-  std::string stream, backbone, split;
-  PointValues vanilla, joint, learnt;
-  Admission admission;
-  size_t runs = 0, seeds = 0;
-  MeanTest outside;  // vanilla's wrong answers that are none of their task's, percent
-  std::string text() const {
-    return admission.admitted() ? "admitted" : "not admitted: " + join(admission.missing, "; ");
-  }
-};
+std::string number_list(const std::vector<double>& values) {
+  std::vector<std::string> out;
+  for (const double value : values) out.push_back(plain_number(value));
+  return join(out, ", ");
+}
 
-void print_verdict(const AdmitVerdict& v) {
+std::string search_text(const AdmissionSearch& row) {
+  const auto seeds =
+      row.fewest_seeds == row.most_seeds ? cat(row.most_seeds) : cat(row.fewest_seeds, " to ", row.most_seeds);
+  return cat(printable(row.label), ": rates ", number_list(row.rates), "; epochs ", number_list(row.epochs), "; ",
+             row.points, " points, ", row.runs, " runs, ", seeds,
+             row.most_seeds == 1 ? " tuning seed" : " tuning seeds");
+}
+
+void print_verdict(const AdmissionVerdict& v) {
   const auto& a = v.admission;
   const auto need = [](double bound) { return fmt::format("at least {:+.0f}", bound); };
-  std::cout << v.stream << " on " << v.backbone << ", scores on " << v.split << " over " << v.seeds
-            << " seeds with 95 % intervals (" << v.runs << " runs)\n"
+  const auto shown = [](const std::string& text) { return printable(text, 200); };
+  const auto of = v.table.empty() ? "" : " of " + shown(v.table) + ", none made now";
+  std::cout << shown(v.stream) << " on " << shown(v.backbone) << ", scores on " << v.split << " over " << v.seeds
+            << " seeds with 95 % intervals (" << v.runs << " runs" << of << ")\n"
             << text_table({{"", "AP", "AF", "MFT", "chosen on tune"},
                            {"zero-shot", mean_text(a.zero_shot), "", "", ""},
                            {"vanilla", mean_text(a.vanilla_ap), mean_text(a.vanilla_af), mean_text(a.vanilla_mft),
-                            point_name(v.vanilla)},
-                           {"joint", mean_text(a.joint_ap), "", "", point_name(v.joint)},
-                           {"vanilla, best MFT", "", "", mean_text(a.best_mft), point_name(v.learnt)}})
+                            shown(v.vanilla)},
+                           {"joint", mean_text(a.joint_ap), "", "", shown(v.joint)},
+                           {v.learnt_split == v.split ? "vanilla, best MFT" : "vanilla, best MFT on " + v.learnt_split,
+                            "", "", mean_text(a.best_mft), shown(v.learnt)}})
             << text_table({{"", "measured", "needed"},
                            {"joint - vanilla, AP", mean_text(a.over_vanilla), need(kJointOverVanilla)},
                            {"joint - zero-shot, AP", mean_text(a.over_zero_shot), need(kJointOverZeroShot)},
                            {"vanilla's best MFT - joint", mean_text(a.learnt), need(-kLearntBelowJoint)}})
-            << "vanilla's wrong answers that are none of their task's: " << mean_text(v.outside) << " %\n"
-            << v.text() << "\n";
+            << "vanilla's wrong answers that are none of their task's: " << mean_text(v.outside) << " %\n";
+  for (const auto& row : v.searched) std::cout << "searched " << search_text(row) << "\n";
+  for (const auto& note : v.notes) std::cout << "note: " << printable(note, 1000) << "\n";
+  std::cout << v.text() << "\n";
 }
 
-json verdict_json(const AdmitVerdict& v) {
+json verdict_json(const AdmissionVerdict& v) {
   const auto& a = v.admission;
-  return {{"stream", v.stream},
-          {"backbone", v.backbone},
-          {"split", v.split},
-          {"seeds", v.seeds},
-          {"runs", v.runs},
-          {"zero_shot", test_json(a.zero_shot)},
-          {"vanilla",
-           {{"chosen", point_name(v.vanilla)},
-            {"AP", test_json(a.vanilla_ap)},
-            {"AF", test_json(a.vanilla_af)},
-            {"MFT", test_json(a.vanilla_mft)}}},
-          {"joint", {{"chosen", point_name(v.joint)}, {"AP", test_json(a.joint_ap)}}},
-          {"best_mft", {{"chosen", point_name(v.learnt)}, {"MFT", test_json(a.best_mft)}}},
-          {"joint_over_vanilla", test_json(a.over_vanilla)},
-          {"joint_over_zero_shot", test_json(a.over_zero_shot)},
-          {"best_mft_over_joint", test_json(a.learnt)},
-          {"wrong_answers_outside", test_json(v.outside)},
-          {"admitted", a.admitted()},
-          {"verdict", v.text()}};
+  json out = {{"stream", v.stream},
+              {"backbone", v.backbone},
+              {"split", v.split},
+              {"seeds", v.seeds},
+              {"runs", v.runs},
+              {"zero_shot", test_json(a.zero_shot)},
+              {"vanilla",
+               {{"chosen", v.vanilla},
+                {"AP", test_json(a.vanilla_ap)},
+                {"AF", test_json(a.vanilla_af)},
+                {"MFT", test_json(a.vanilla_mft)}}},
+              {"joint", {{"chosen", v.joint}, {"AP", test_json(a.joint_ap)}}},
+              {"best_mft", {{"chosen", v.learnt}, {"split", v.learnt_split}, {"MFT", test_json(a.best_mft)}}},
+              {"joint_over_vanilla", test_json(a.over_vanilla)},
+              {"joint_over_zero_shot", test_json(a.over_zero_shot)},
+              {"best_mft_over_joint", test_json(a.learnt)},
+              {"wrong_answers_outside", test_json(v.outside)},
+              {"admitted", a.admitted()},
+              {"verdict", v.text()}};
+  if (v.table.empty()) return out;
+  json searched = json::array();
+  for (const auto& row : v.searched)
+    searched.push_back({{"label", row.label},
+                        {"rates", row.rates},
+                        {"epochs", row.epochs},
+                        {"points", row.points},
+                        {"runs", row.runs},
+                        {"tuning_seeds", {{"fewest", row.fewest_seeds}, {"most", row.most_seeds}}}});
+  out["table"] = v.table;
+  out["searched"] = searched;
+  out["notes"] = v.notes;
+  return out;
 }
 
 void check_lists(const AdmitArguments& given) {
@@ -213,15 +238,16 @@ void admit(const AdmitArguments& given, const Common& common) {
     longer = vanilla.extend();
     longer = joint.extend() || longer;
   }
-  AdmitVerdict v;
-  v.vanilla = vanilla.best("AP");
-  v.joint = joint.best("AP");
-  v.learnt = vanilla.best("MFT");
-  const auto at_best = vanilla.reported(v.vanilla), at_learnt = vanilla.reported(v.learnt),
-             joined = joint.reported(v.joint);
+  const auto vanilla_point = vanilla.best("AP"), joint_point = joint.best("AP"), learnt_point = vanilla.best("MFT");
+  const auto at_best = vanilla.reported(vanilla_point), at_learnt = vanilla.reported(learnt_point),
+             joined = joint.reported(joint_point);
+  AdmissionVerdict v;
+  v.vanilla = point_name(vanilla_point);
+  v.joint = point_name(joint_point);
+  v.learnt = point_name(learnt_point);
   auto list = at_best;
   list.insert(list.end(), joined.begin(), joined.end());
-  if (point_name(v.learnt) != point_name(v.vanilla)) list.insert(list.end(), at_learnt.begin(), at_learnt.end());
+  if (v.learnt != v.vanilla) list.insert(list.end(), at_learnt.begin(), at_learnt.end());
   if (!trials.settle(list)) return;
   v.admission = judge_admission({scores_of(trials, joined, "zero_shot"), scores_of(trials, at_best, "AP"),
                                  scores_of(trials, at_best, "AF"), scores_of(trials, at_best, "MFT"),
@@ -229,12 +255,44 @@ void admit(const AdmitArguments& given, const Common& common) {
   v.outside = paired_t(scores_of(trials, at_best, "outside"));
   v.stream = make_stream(trials.config().run.stream)->name();
   v.backbone = trials.config().run.model;
-  v.split = trials.reported_split();
+  v.split = v.learnt_split = trials.reported_split();
   v.seeds = given.seeds.size();
   v.runs = vanilla.tuning_runs() + joint.tuning_runs() + list.size();
   write_file_atomically(trials.root() + "/admission.json", verdict_json(v).dump(1) + "\n");
   if (common.json) return print_json(verdict_json(v));
   print_verdict(v);
+}
+
+// From runs that are there: each table is a stream of its own.
+void admit_tables(const std::vector<std::string>& tables, const Common& common) {
+  std::vector<AdmissionVerdict> verdicts;
+  for (const auto& table : tables) {
+    const auto set = load_runs({table});
+    verdicts.push_back(judge_runs(set.runs, table, {"vanilla", "joint"}));
+    for (const auto& note : set.notes) verdicts.back().notes.push_back(note);
+  }
+  if (common.json && verdicts.size() == 1) return print_json(verdict_json(verdicts[0]));
+  json list = json::array();
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    list.push_back(verdict_json(verdicts[i]));
+    if (common.json) continue;
+    if (i > 0) std::cout << "\n";
+    print_verdict(verdicts[i]);
+  }
+  if (!common.json) return;
+  json out = json::object();
+  out["verdicts"] = list;
+  print_json(out);
+}
+
+void check_form(const AdmitArguments& given, const CLI::App& command) {
+  check(given.runs.empty() != given.trials.configs.empty(),
+        "admit: give a CONFIG whose runs are to be made, or --runs FILE.csv:SERIES, not ",
+        given.runs.empty() ? "neither" : "both");
+  if (given.runs.empty()) return;
+  for (const char* option : {"--set", "--rates", "--epochs", "--seeds", "--tuning-seeds", "--further-rates", "--jobs",
+                             "--resume", "--list-only"})
+    check(command.count(option) == 0, option, ": goes with a CONFIG; --runs judges what is there and runs nothing");
 }
 
 }  // namespace
@@ -243,7 +301,12 @@ void add_admit_command(CLI::App& app, Common& common) {
   auto* command =
       app.add_subcommand("admit", "does a stream measure forgetting: joint against vanilla, each at its best");
   auto a = std::make_shared<AdmitArguments>();
-  command->add_option("CONFIG", a->trials.configs, "YAML files of options, as for 'asr run'")->required();
+  command->add_option("CONFIG", a->trials.configs, "YAML files of options, as for 'asr run'");
+  command
+      ->add_option("--runs", a->runs,
+                   "judge runs that are there, and run nothing: tables as asr compare reads them, with the search "
+                   "(split tune) and the test of the rows vanilla and joint; each is a stream")
+      ->type_name("FILE.csv:SERIES");
   command->add_option("--set", a->trials.sets, "one option, after all files")
       ->type_name("KEY=VALUE")
       ->expected(1)
@@ -273,10 +336,13 @@ void add_admit_command(CLI::App& app, Common& common) {
                     "print the missing runs of the next step as lines for tools/run_many.py, and run nothing");
   command->footer(
       "Every run is in output_dir/SPLIT/METHOD/POINT/seed-N, what it said in output_dir/logs; the verdict is also in\n"
-      "output_dir/admission.json. Exit status: 0 admitted or not, 2 for bad input, 1 if a run failed, 130 or 143 "
-      "after\n"
-      "Ctrl-C or SIGTERM.");
-  command->callback([a, &common] { admit(*a, common); });
+      "output_dir/admission.json. With --runs nothing is run or written. Exit status: 0 admitted or not, 2 for bad\n"
+      "input, 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
+  command->callback([a, command, &common] {
+    check_form(*a, *command);
+    if (a->runs.empty()) return admit(*a, common);
+    admit_tables(a->runs, common);
+  });
 }
 
 }  // namespace asr
