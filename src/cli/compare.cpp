@@ -150,7 +150,8 @@ void add_compare_command(CLI::App& app, Common& common) {
       ->type_name("FILE");
   command
       ->add_option("--protocol", arguments->protocol,
-                   "tests the contrasts of this file (Student's t, Holm) and shows what was chosen for each row")
+                   "tests the contrasts of this file (Student's t, and Holm where they are primary) and shows what was "
+                   "chosen for each row")
       ->type_name("FILE");
   command
       ->add_option("--layout", arguments->layout,

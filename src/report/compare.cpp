@@ -270,6 +270,7 @@ void note_search(const ComparisonTable& search, ComparisonTable& table) {
 // The tables of the search say how each row lies against the baseline's curve over rates, and step aside.
 void apply_protocol(Comparison& comparison, const Protocol& protocol) {
   comparison.by_protocol = true;
+  comparison.primary = protocol.primary;
   std::vector<ComparisonTable> reported;
   for (auto& table : comparison.tables)
     (table.split == "tune" ? comparison.searches : reported).push_back(std::move(table));

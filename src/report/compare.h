@@ -64,9 +64,9 @@ struct ComparisonTable {
 struct Comparison {
   std::vector<std::string> metrics;
   std::vector<ComparisonTable> tables;
-  std::vector<ComparisonTable> searches;  // on the split tune, with a protocol alone
-  std::vector<ContrastResult> contrasts;  // of the protocol
-  bool by_protocol = false;
+  std::vector<ComparisonTable> searches;     // on the split tune, with a protocol alone
+  std::vector<ContrastResult> contrasts;     // of the protocol
+  bool by_protocol = false, primary = true;  // primary: its contrasts were fixed beforehand; else they are exploratory
   std::vector<std::string> skipped, notes;
   std::vector<std::shared_ptr<const Run>> mean_runs;  // those of the tables of means
 };

@@ -49,10 +49,10 @@ std::string in_words(const MeanTest& test, bool differs) {
 namespace {
 
 // A mean over settings must not hide one of them that says the opposite.
-std::string with_exceptions(const ContrastResult& result) {
-  const auto overall = in_words(result.overall, result.significant());
+std::string with_exceptions(const ContrastResult& result, bool differs) {
+  const auto overall = in_words(result.overall, differs);
   auto out = overall;
-  if (!result.significant()) return out;
+  if (!differs) return out;
   for (const auto& [setting, test] : result.settings)
     if (test.interval.excludes_zero() && in_words(test, true) != overall)
       out += "; " + in_words(test, true) + " on " + setting;
@@ -79,10 +79,12 @@ std::vector<ContrastResult> contrast_results(const std::vector<ComparisonTable>&
     p.push_back(result.overall.p);
     out.push_back(std::move(result));
   }
-  const auto adjusted = holm(p);
+  const auto adjusted = protocol.primary ? holm(p) : std::vector<double>(p.size(), kUnknown);
   for (size_t i = 0; i < out.size(); ++i) {
     out[i].adjusted = adjusted[i];
-    out[i].words = with_exceptions(out[i]);
+    // Exploratory ones are worded as all exploratory differences are: by the interval.
+    const bool differs = protocol.primary ? out[i].significant() : out[i].overall.interval.excludes_zero();
+    out[i].words = with_exceptions(out[i], differs);
   }
   return out;
 }

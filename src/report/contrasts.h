@@ -1,5 +1,6 @@
-// The contrasts that a protocol fixed beforehand, over all settings there are: paired t within each, the mean over
-// them, and Holm's correction over the contrasts. Beside them, what was chosen for each row, and whether it is a brake.
+// The contrasts that a protocol names, over all settings there are: paired t within each, the mean over them, and where
+// they were fixed beforehand as primary, Holm's correction over the contrasts. Beside them, what was chosen for each
+// row, and whether it is a brake.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ struct ContrastResult {
   Contrast contrast;
   std::vector<SettingContrast> settings;
   OverallTest overall;
-  double adjusted = kUnknown;  // the overall p by Holm
+  double adjusted = kUnknown;  // the overall p by Holm; NaN where the contrasts are exploratory
   std::string words;           // better, worse, no difference seen, not tested, not measured; settings that disagree
   bool significant() const { return adjusted < 0.05; }
 };

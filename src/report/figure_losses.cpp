@@ -1,8 +1,11 @@
 // The terms of the loss over training steps, one panel a method, thinned by averaging neighbours.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "report/chart.h"
+#include "report/data_csv.h"
 #include "report/figures.h"
 #include "report/markup.h"
 #include "report/run_files.h"

@@ -19,6 +19,7 @@ struct PaperRow {
   std::string label, title;
   std::string backbone;   // of the paper's numbers
   bool measured = false;  // whether our numbers belong here: further backbones of the paper's are rows of its own
+  std::string runs_of;    // the label of our numbers
 };
 
 using Column = std::pair<std::string, std::string>;  // benchmark and metric
@@ -38,6 +39,11 @@ const Group* group_of(const ComparisonTable& table, const std::string& label) {
   return nullptr;
 }
 
+bool is_there(const Comparison& comparison, const std::string& label) {
+  return std::any_of(comparison.tables.begin(), comparison.tables.end(),
+                     [&](const ComparisonTable& table) { return group_of(table, label) != nullptr; });
+}
+
 bool is_replay_free(const Comparison& comparison, const std::string& label) {
   for (const auto& table : comparison.tables)
     if (const auto* group = group_of(table, label)) return group->replay_free;
@@ -53,16 +59,22 @@ std::vector<PaperRow> rows_of(const Comparison& comparison, const std::vector<Pa
     });
     if (there) continue;
     const bool first = known.insert(number.method).second;
-    out.push_back(
-        {number.method, first ? number.name : cat(number.name, ", ", number.backbone), number.backbone, first});
+    PaperRow row{number.method, first ? number.name : cat(number.name, ", ", number.backbone), number.backbone, first,
+                 number.method};
+    if (first && !number.same_as.empty() && !is_there(comparison, number.method) &&
+        is_there(comparison, number.same_as)) {
+      row.runs_of = number.same_as;
+      row.title += cat(" (as ", number.same_as, ")");
+    }
+    out.push_back(std::move(row));
   }
   std::set<std::string> others;
   for (const auto& table : comparison.tables)
     for (const auto& group : table.groups)
       if (!known.count(group.label)) others.insert(group.label);
-  for (const auto& label : others) out.push_back({label, label, "", true});
+  for (const auto& label : others) out.push_back({label, label, "", true, label});
   for (auto& row : out)
-    if (row.measured && !is_replay_free(comparison, row.label)) row.title += " †";
+    if (row.measured && !is_replay_free(comparison, row.runs_of)) row.title += " †";
   return out;
 }
 
@@ -99,7 +111,7 @@ Grid score_columns(const Comparison& comparison, const std::vector<PaperNumber>&
   for (const auto& row : rows_of(comparison, numbers)) {
     std::vector<Cell> cells = {{printable(row.title), ""}};
     for (const auto& setting : comparison.tables) {
-      const auto* group = row.measured ? group_of(setting, row.label) : nullptr;
+      const auto* group = row.measured ? group_of(setting, row.runs_of) : nullptr;
       for (const size_t m : shown_metrics(comparison, setting))
         cells.push_back(group ? score_cell(group->scores[m], 2) : Cell{"-", ""});
     }
@@ -119,13 +131,14 @@ std::string rounded(double value, int digits) {
 Grid cost_columns(const Comparison& comparison, const std::vector<PaperNumber>& numbers) {
   Grid grid{"what they keep, train and take", {"method"}, {}};
   for (const auto& setting : comparison.tables)
-    for (const char* what : {"kept", "trained", "ms a step", "times vanilla"})
+    for (const auto& what : {std::string("kept"), std::string("trained"), std::string("ms a step"),
+                             "times " + printable(setting.baseline)})
       grid.header.push_back(cat(table_title(setting), ": ", what));
   for (const auto& row : rows_of(comparison, numbers)) {
     std::vector<Cell> cells = {{printable(row.title), ""}};
     bool any = false;
     for (const auto& setting : comparison.tables) {
-      const auto* group = row.measured ? group_of(setting, row.label) : nullptr;
+      const auto* group = row.measured ? group_of(setting, row.runs_of) : nullptr;
       const auto cost_of = [](const Group* label, double RunCost::*field) {
         return label && !label->runs.empty() ? cost_spread(*label, field).mean : NAN;
       };
@@ -135,7 +148,7 @@ Grid cost_columns(const Comparison& comparison, const std::vector<PaperNumber>& 
       cells.push_back({std::isfinite(bytes) ? human_bytes(bytes) : "-", ""});
       cells.push_back({rounded(cost(&RunCost::adapter_parameters), 0), ""});
       cells.push_back({rounded(cost(&RunCost::step_ms), 1), ""});
-      const double plain = cost_of(group_of(setting, "vanilla"), &RunCost::step_ms);
+      const double plain = cost_of(group_of(setting, setting.baseline), &RunCost::step_ms);
       cells.push_back({rounded(cost(&RunCost::step_ms) / plain, 2), ""});
     }
     if (any) grid.rows.push_back(std::move(cells));
@@ -166,14 +179,14 @@ std::vector<std::string> metrics_of(PaperTable table) {
 
 std::vector<PaperNumber> read_paper_numbers(const std::string& path, PaperTable table) {
   const auto records = split_csv(read_file(path, 1 << 20), path);
-  const std::vector<std::string> columns = {"table", "method",    "name",   "backbone",
-                                            "venue", "benchmark", "metric", "value"};
+  const std::vector<std::string> columns = {"table",     "method", "name",  "backbone", "venue",
+                                            "benchmark", "metric", "value", "same_as"};
   check(!records.empty() && records[0].fields == columns, path, ": the first line must be ", join(columns, ","));
   std::vector<PaperNumber> out;
   for (size_t i = 1; i < records.size(); ++i) {
     const auto& [fields, place] = records[i];
     check(fields.size() == columns.size(), place, ": has ", fields.size(), " fields, not ", columns.size());
-    PaperNumber number{fields[0], fields[1], fields[2], fields[3], fields[5], fields[6]};
+    PaperNumber number{fields[0], fields[1], fields[2], fields[3], fields[5], fields[6], fields[8]};
     check(parse_double(fields[7], number.value), place, ": '", printable(fields[7]), "' is not a number");
     if (number.table == label_of(table)) out.push_back(std::move(number));
   }
@@ -192,6 +205,7 @@ std::vector<std::string> paper_notes(const Comparison& comparison, PaperTable ta
           "not the same experiment unless stream and backbone are."),
       "Mean±standard deviation over runs, with the 95 % bootstrap interval of that mean; none for one run.",
       "joint: forgetting is not defined for it here; the paper writes 0.",
+      "(as ...): at equal settings the same to the bit, so those runs stand for it.",
       "† keeps or uses data of earlier tasks: not replay-free."};
   out.insert(out.end(), comparison.notes.begin(), comparison.notes.end());
   for (const auto& line : comparison.skipped) out.push_back("skipped: " + line);
@@ -209,7 +223,7 @@ std::vector<PaperEntry> paper_entries(const Comparison& comparison, const std::v
   std::vector<PaperEntry> out;
   for (const auto& row : rows_of(comparison, numbers)) {
     for (const auto& setting : comparison.tables) {
-      const auto* group = row.measured ? group_of(setting, row.label) : nullptr;
+      const auto* group = row.measured ? group_of(setting, row.runs_of) : nullptr;
       if (!group) continue;
       const auto where = table_title(setting);
       for (const size_t m : shown_metrics(comparison, setting))

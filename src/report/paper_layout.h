@@ -16,6 +16,7 @@ std::vector<std::string> metrics_of(PaperTable table);
 
 struct PaperNumber {
   std::string table, method, name, backbone, benchmark, metric;
+  std::string same_as;  // a method whose runs are its own at equal settings; empty: none
   double value = 0;
 };
 // Those of one table. A bad line is an error that names it.

@@ -43,6 +43,12 @@ std::vector<int64_t> seed_list(const Assignment& a) {
   return out;
 }
 
+bool yes_or_no(const Assignment& a) {
+  check(a.value == "yes" || a.value == "no", a.origin, ": ", a.key, ": '", printable(a.value),
+        "' is neither yes nor no");
+  return a.value == "yes";
+}
+
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> out;
@@ -193,9 +199,11 @@ Protocol parse_protocol(const std::string& text, const std::string& path) {
       out.search = search_form(a);
     else if (a.key == "contrasts")
       out.contrasts = contrast_list(a);
+    else if (a.key == "primary")
+      out.primary = yes_or_no(a);
     else
       fail(a.origin, ": '", printable(a.key), "' is no key of a protocol",
-           did_you_mean(a.key, {"rows", "tuning_seeds", "test_seeds", "finalists", "search", "contrasts"}));
+           did_you_mean(a.key, {"rows", "tuning_seeds", "test_seeds", "finalists", "search", "contrasts", "primary"}));
   }
   check_rows(out);
   check_seeds(out);

@@ -46,6 +46,7 @@ struct Protocol {
   int64_t finalists = 3;
   SearchForm search = SearchForm::grid;
   std::vector<Contrast> contrasts;
+  bool primary = true;  // the contrasts are a family fixed beforehand; no: they are exploratory and get no stars
 
   const ProtocolRow* row(const std::string& label) const;  // also of "LABEL:POINT", a run of the search; null: none
   size_t budget(const ProtocolRow& row) const;             // points that its search runs

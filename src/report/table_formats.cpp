@@ -226,7 +226,7 @@ json mean_test_json(const MeanTest& test) {
           {"p", number_json(test.p)}};
 }
 
-json contrast_json(const ContrastResult& c) {
+json contrast_json(const ContrastResult& c, bool primary) {
   json settings = json::array();
   for (const auto& s : c.settings) {
     settings.push_back(mean_test_json(s.test));
@@ -234,8 +234,13 @@ json contrast_json(const ContrastResult& c) {
   }
   auto overall = mean_test_json(c.overall);
   overall["agree"] = c.overall.agree;
-  return {{"contrast", c.contrast.name()},  {"overall", overall}, {"p_holm", number_json(c.adjusted)},
-          {"significant", c.significant()}, {"words", c.words},   {"settings", settings}};
+  return {{"contrast", c.contrast.name()},
+          {"primary", primary},
+          {"overall", overall},
+          {"p_holm", number_json(c.adjusted)},
+          {"significant", c.significant()},
+          {"words", c.words},
+          {"settings", settings}};
 }
 
 }  // namespace
@@ -366,7 +371,7 @@ json comparison_json(const Comparison& comparison) {
                       {"notes", footnotes(comparison, table)}});
   }
   json contrasts = json::array();
-  for (const auto& contrast : comparison.contrasts) contrasts.push_back(contrast_json(contrast));
+  for (const auto& contrast : comparison.contrasts) contrasts.push_back(contrast_json(contrast, comparison.primary));
   return {{"metrics", comparison.metrics},
           {"tables", tables},
           {"contrasts", contrasts},

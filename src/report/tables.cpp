@@ -56,13 +56,13 @@ void add_run_notes(const ComparisonTable& table, std::vector<std::string>& out) 
   if (fewest_of_several < 6) out.push_back("Intervals over fewer than six runs are narrower than they should be.");
 }
 
-void add_difference_notes(const ComparisonTable& table, std::vector<std::string>& out) {
+void add_difference_notes(const Comparison& comparison, const ComparisonTable& table, std::vector<std::string>& out) {
   if (table.differences.empty()) return;
   if (any_difference(table, IntervalOver::student)) {
     out.push_back(cat("Differences: label minus ", table.against,
                       ", over runs paired by seed and order, with 95 % intervals of Student's t over the pairs. They "
-                      "are exploratory, so none has a star: better and worse say that the interval excludes zero. What "
-                      "was named beforehand stands under the primary contrasts."));
+                      "are exploratory, so none has a star: better and worse say that the interval excludes zero.",
+                      comparison.primary ? " What was named beforehand stands under the primary contrasts." : ""));
     return;
   }
   out.push_back(cat("Differences: label minus ", table.against,
@@ -157,36 +157,47 @@ Grid settings_grid(const ComparisonTable& table) {
 }
 
 Grid contrast_grid(const Comparison& comparison) {
-  Grid grid{"primary contrasts, AP", {"contrast", "settings", "agree", "difference", "p", "p (Holm)", "in words"}, {}};
+  const bool primary = comparison.primary;
+  Grid grid{primary ? "primary contrasts, AP" : "contrasts, exploratory, AP",
+            {"contrast", "settings", "agree", "difference", "p"},
+            {}};
+  if (primary) grid.header.push_back("p (Holm)");
+  grid.header.push_back("in words");
   const auto shown_p = [](double p) {
     return Cell{std::isnan(p) ? "-" : p < 0.0001 ? "<0.0001" : fmt::format("{:.4f}", p), ""};
   };
   for (const auto& c : comparison.contrasts) {
-    grid.rows.push_back({{printable(c.contrast.name(), 200), ""},
-                         {std::to_string(c.overall.n), ""},
-                         {std::to_string(c.overall.agree), ""},
-                         difference_cell(c.overall.mean, c.overall.interval, c.significant()),
-                         shown_p(c.overall.p),
-                         shown_p(c.adjusted),
-                         {c.words, ""}});
-    for (const auto& s : c.settings)
-      grid.rows.push_back({{"· " + printable(s.setting, 200), ""},
-                           {"", ""},
-                           {"", ""},
-                           difference_cell(s.test.mean, s.test.interval, false),
-                           shown_p(s.test.p),
-                           {"", ""},
-                           {"", ""}});
+    std::vector<Cell> row = {{printable(c.contrast.name(), 200), ""},
+                             {std::to_string(c.overall.n), ""},
+                             {std::to_string(c.overall.agree), ""},
+                             difference_cell(c.overall.mean, c.overall.interval, c.significant()),
+                             shown_p(c.overall.p)};
+    if (primary) row.push_back(shown_p(c.adjusted));
+    row.push_back({c.words, ""});
+    grid.rows.push_back(std::move(row));
+    for (const auto& s : c.settings) {
+      std::vector<Cell> below = {{"· " + printable(s.setting, 200), ""},
+                                 {"", ""},
+                                 {"", ""},
+                                 difference_cell(s.test.mean, s.test.interval, false),
+                                 shown_p(s.test.p)};
+      below.resize(grid.header.size());
+      grid.rows.push_back(std::move(below));
+    }
   }
   return grid;
 }
 
 std::vector<std::string> contrast_notes(const Comparison& comparison) {
   if (comparison.contrasts.empty()) return {};
-  return {cat("Primary contrasts: the ", comparison.contrasts.size(),
+  const bool primary = comparison.primary;
+  return {cat(primary ? "Primary contrasts: the " : "Contrasts, exploratory: the ", comparison.contrasts.size(),
               " differences in AP that the protocol names. Overall: the mean of the settings' means, its error from "
               "the seeds within settings (degrees of freedom by Welch and Satterthwaite); agree: settings whose own "
-              "mean has the same sign. * = below 0.05 after Holm's correction over all of them."),
+              "mean has the same sign. ",
+              primary ? "* = below 0.05 after Holm's correction over all of them."
+                      : "They are not the primary ones (primary: no), so none has a star and p is not corrected for "
+                        "many comparisons: better and worse say that the 95 % interval excludes zero."),
           "Lines below a contrast are its settings, each by Student's t over pairs of seeds."};
 }
 
@@ -205,7 +216,7 @@ std::vector<std::string> footnotes(const Comparison& comparison, const Compariso
         "outside: percent of the wrong answers after the last stage that are none of the answers their task was "
         "trained on, mean over tasks.");
   add_run_notes(table, out);
-  add_difference_notes(table, out);
+  add_difference_notes(comparison, table, out);
   if (has([](const Group& g) { return g.zero_shot; }))
     out.push_back("zero-shot: the backbone before any stage, mean over all tasks.");
   if (has([](const Group& g) { return g.joint; }))

@@ -250,5 +250,59 @@ TEST_F(Plans, AMissingRunIsRunAndAnotherConfigurationRefused) {
   expect_refused(other, "was made with lora_rank=16, now it is 8");
 }
 
+// Three rates of each on tune, the best of them with two seeds on test. Vanilla's best MFT, at 0.005, was not tested.
+std::string small_results() {
+  std::string out =
+      "series,stream,backbone,label,order,seed,method,replay_free,split,learning_rate,num_train_epochs,tasks,matrix\n";
+  const auto row = [&](const std::string& method, const std::string& rate, int64_t seed, const std::string& matrix) {
+    const bool search = seed > 100;
+    const auto name = search ? cat(method, ":learning_rate=", rate, ",num_train_epochs=1") : method;
+    out += cat("short,world-hue,tiny-S,\"", name, "\",0,", seed, ",", method, ",1,", search ? "tune" : "test", ",",
+               rate, ",1,\"a,b\",0 10 20; ", matrix, "\n");
+  };
+  row("vanilla", "0.001", 101, "1 50; 2 20 40");
+  row("vanilla", "0.002", 101, "1 60; 2 20 50");
+  row("vanilla", "0.005", 101, "1 70; 2 0 60");
+  row("joint", "0.001", 101, "1 40 50");
+  row("joint", "0.002", 101, "1 60 70");
+  row("joint", "0.005", 101, "1 50 60");
+  row("vanilla", "0.002", 1, "1 60; 2 20 50");
+  row("vanilla", "0.002", 2, "1 60; 2 22 50");
+  row("joint", "0.002", 1, "1 60 70");
+  row("joint", "0.002", 2, "1 62 72");
+  return out;
+}
+
+TEST(AdmitRuns, JudgesATableAndRunsNothing) {
+  TemporaryFolder folder;
+  const auto path = folder / "world.csv", series = path + ":short";
+  write_text(path, small_results());
+  const auto done = run_program({"admit", "--runs", series, "--json"});
+  ASSERT_EQ(done.status, 0) << done.error;
+  const auto result = done.json();
+  EXPECT_EQ(result["stream"], "world-hue");
+  EXPECT_EQ(result["vanilla"]["chosen"], "learning_rate=0.002,num_train_epochs=1");
+  EXPECT_NEAR(result["joint_over_vanilla"]["mean"].get<double>(), 30.5, 1e-9);
+  EXPECT_NEAR(result["joint_over_zero_shot"]["mean"].get<double>(), 51, 1e-9);
+  EXPECT_EQ(result["best_mft"]["chosen"], "learning_rate=0.005,num_train_epochs=1");
+  EXPECT_EQ(result["best_mft"]["split"], "tune");
+  EXPECT_NEAR(result["best_mft_over_joint"]["mean"].get<double>(), -1, 1e-9);
+  EXPECT_TRUE(result["best_mft_over_joint"]["low"].is_null());
+  EXPECT_EQ(result["searched"][0]["rates"].size(), 3u);
+  EXPECT_EQ(result["runs"].get<int>(), 10);
+  EXPECT_EQ(result["verdict"], "admitted");
+  const auto text = run_program({"admit", "--runs", series}).out;
+  EXPECT_CONTAINS(text, "(10 runs of " + series + ", none made now)");
+  EXPECT_CONTAINS(text, "searched vanilla: rates 0.001, 0.002, 0.005; epochs 1; 3 points, 3 runs, 1 tuning seed");
+  EXPECT_CONTAINS(text, "vanilla, best MFT on tune");
+  EXPECT_CONTAINS(text, "\nadmitted\n");
+  const auto both = run_program({"admit", "--runs", series, "--runs", path, "--json"});
+  EXPECT_EQ(both.json()["verdicts"].size(), 2u) << both.error;
+  expect_refused({"admit"}, "not neither");
+  expect_refused({"admit", folder / "c.yaml", "--runs", series}, "not both");
+  expect_refused({"admit", "--runs", series, "--resume"}, "--resume: goes with a CONFIG");
+  expect_refused({"admit", "--runs", path + ":shrt"}, "did you mean 'short'");
+}
+
 }  // namespace
 }  // namespace asr

@@ -103,6 +103,37 @@ TEST_F(Contrasts, OverallHolmAndWords) {
     for (const auto& cell : row) EXPECT_EQ(cell.value.find('*'), std::string::npos) << cell.value;
 }
 
+// The same differences and p, but no correction, no star, and words by the interval.
+TEST_F(Contrasts, ExploratoryOnesHaveNeitherHolmNorStars) {
+  const auto primary = compare_runs(set, options);
+  protocol.primary = false;
+  const auto comparison = compare_runs(set, options);
+  ASSERT_EQ(comparison.contrasts.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(comparison.contrasts[i].overall.p, primary.contrasts[i].overall.p);
+    EXPECT_TRUE(std::isnan(comparison.contrasts[i].adjusted));
+    EXPECT_FALSE(comparison.contrasts[i].significant());
+  }
+  EXPECT_EQ(comparison.contrasts[0].words, "better");
+  EXPECT_EQ(comparison.contrasts[1].words, "no difference seen");
+  EXPECT_EQ(comparison.contrasts[2].words, "worse");
+  const auto grid = contrast_grid(comparison);
+  EXPECT_EQ(grid.caption, "contrasts, exploratory, AP");
+  for (const auto& row : grid.rows) {
+    EXPECT_EQ(row.size(), grid.header.size());
+    for (const auto& cell : row) EXPECT_EQ(cell.value.find('*'), std::string::npos) << cell.value;
+  }
+  const auto text = text_tables(comparison);
+  EXPECT_CONTAINS(text, "+2.35 ");
+  EXPECT_EQ(text.find("Holm"), std::string::npos);
+  EXPECT_EQ(text.find("primary contrasts"), std::string::npos);
+  EXPECT_CONTAINS(text_tables(primary), "p (Holm)");
+  const auto first = comparison_json(comparison)["contrasts"][0];
+  EXPECT_FALSE(first["primary"].get<bool>());
+  EXPECT_TRUE(first["p_holm"].is_null());
+  EXPECT_FALSE(first["significant"].get<bool>());
+}
+
 TEST_F(Contrasts, ASettingThatSaysTheOppositeIsNamed) {
   for (auto& run : set.runs)
     if (run.stream == "rule" && run.label == "x") run.scores["AP"] -= 1.5;

@@ -38,7 +38,7 @@ TEST(PaperNumbers, AreThoseOfItsTables) {
 
 TEST(PaperNumbers, ABadLineIsNamed) {
   TemporaryFolder folder;
-  const std::string head = "table,method,name,backbone,venue,benchmark,metric,value\n";
+  const std::string head = "table,method,name,backbone,venue,benchmark,metric,value,same_as\n";
   const auto refusal = [&](const std::string& text) {
     write_text(folder / "t.csv", text);
     try {
@@ -50,7 +50,7 @@ TEST(PaperNumbers, ABadLineIsNamed) {
   };
   EXPECT_CONTAINS(refusal("a,b\n"), "the first line must be");
   EXPECT_CONTAINS(refusal(head + "tab:vqa_results,ewc\n"), "t.csv:2: has 2 fields");
-  EXPECT_CONTAINS(refusal(head + "tab:vqa_results,ewc,EWC,L,,VQA v2,AP,x\n"), "t.csv:2: 'x' is not a number");
+  EXPECT_CONTAINS(refusal(head + "tab:vqa_results,ewc,EWC,L,,VQA v2,AP,x,\n"), "t.csv:2: 'x' is not a number");
   EXPECT_CONTAINS(refusal(head), "has no number of table tab:vqa_results");
 }
 
@@ -121,6 +121,23 @@ TEST_F(PaperLayouts, OursStandBesideThePapers) {
     EXPECT_CONTAINS(text, "paper: VQACL AP");
     EXPECT_CONTAINS(text, "the paper's own numbers");
   }
+}
+
+// LoRA-FT has no run of its own here; once it has one, that counts.
+TEST_F(PaperLayouts, RunsOfTheSameMethodStandIn) {
+  const auto numbers = read_paper_numbers(kNumbers, PaperTable::cit);
+  const auto comparison = compared(PaperTable::cit);
+  const auto scores = paper_grids(comparison, numbers, PaperTable::cit)[0];
+  const auto last = column_of(scores, table_title(comparison.tables.at(0)) + ": Last");
+  const auto plain = scores.rows[row_of(scores, "vanilla")][last].value;
+  EXPECT_EQ(scores.rows[row_of(scores, "LoRA-FT (as vanilla)")][last].value, plain);
+  FabricatedRun run;
+  run.label = "lora-ft";
+  run.rows.back().back() += 30;
+  write_run(folder.path(), run);
+  runs = load_runs({folder.path()});
+  const auto with_own = paper_grids(compared(PaperTable::cit), numbers, PaperTable::cit)[0];
+  EXPECT_NE(with_own.rows[row_of(with_own, "LoRA-FT")][last].value, plain);
 }
 
 TEST_F(PaperLayouts, TheOtherTableHasLastAndAvg) {

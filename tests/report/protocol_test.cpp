@@ -57,6 +57,8 @@ TEST(Protocol, IsReadAsWritten) {
   EXPECT_EQ(protocol.contrasts[1].name(), "asr-anchored against vanilla on world-hue world-rule");
   EXPECT_EQ(protocol.row("asr-anchored:learning_rate=0.002"), &row);
   EXPECT_EQ(protocol.row("ewc"), nullptr);
+  EXPECT_TRUE(protocol.primary);
+  EXPECT_FALSE(parse_protocol(std::string("primary: no\n") + kProtocol, "p.yaml").primary);
 }
 
 TEST(Protocol, BadFilesAreRefused) {
@@ -75,6 +77,7 @@ TEST(Protocol, BadFilesAreRefused) {
   EXPECT_CONTAINS(refusal(kProtocol, "anchored against vanilla,", "anchored minus vanilla,"), "is no contrast");
   EXPECT_CONTAINS(refusal(kProtocol, "    rates: [0.001", "    rate: [0.001"), "did you mean 'rates'");
   EXPECT_CONTAINS(refusal(kProtocol, "finalists", "finalist"), "did you mean 'finalists'");
+  EXPECT_CONTAINS(refusal(kProtocol, "finalists: 2", "primary: maybe"), "primary: 'maybe' is neither yes nor no");
 }
 
 // The first seed alone would take point 1; over three seeds point 3 is better; point 0 never becomes a finalist.
