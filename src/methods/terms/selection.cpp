@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kBins = 50;
 constexpr double kTail = 0.05;
 constexpr int64_t kProjectionRows = 4096;  // of the sign matrix that are widened at a time
+constexpr int64_t kMostBuckets = 16;       // for each number of a projection: they add a sixteenth to its variance
 
 // Rows with their squared lengths, which do not change while centres move.
 struct MeasuredRows {
@@ -47,6 +49,30 @@ torch::Tensor first_centres(const MeasuredRows& all, int64_t count, Random& rand
     nearest = at::minimum(nearest, all.distances(vectors.narrow(0, row, 1)).flatten());
   }
   return vectors.index_select(0, torch::tensor(drawn, at::kLong).to(vectors.device())).clone();
+}
+
+// +1 or -1 each, 64 of every number drawn.
+torch::Tensor random_signs(at::IntArrayRef shape, Random random) {
+  auto out = at::empty(shape, at::kChar);
+  auto* sign = out.data_ptr<int8_t>();
+  const int64_t count = out.numel();
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bits = i % 64 == 0 ? random.next() : bits >> 1;
+    sign[i] = bits & 1 ? 1 : -1;
+  }
+  return out;
+}
+
+// 0 .. numbers - 1, every stretch of `size` shuffled by itself.
+torch::Tensor shuffled_stretches(int64_t numbers, int64_t size, Random random) {
+  auto out = at::arange(numbers, at::kLong);
+  for (int64_t begin = 0; begin < numbers; begin += size) {
+    const auto length = static_cast<size_t>(std::min(size, numbers - begin));
+    std::span<int64_t> stretch(out.data_ptr<int64_t>() + begin, length);
+    random.shuffle(stretch);
+  }
+  return out;
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -236,31 +262,51 @@ std::vector<int64_t> least_alike(const torch::Tensor& vectors, const std::vector
   return out;
 }
 
-SignProjection::SignProjection(int64_t numbers, int64_t dimension, uint64_t key) : dimension_(dimension) {
-  if (numbers <= dimension) return;
-  constexpr int64_t kMost = int64_t(8) << 30;
-  check(numbers <= kMost / dimension, "the gradients of ", numbers, " numbers need a projection of ", numbers, " by ",
-        dimension, " signs, over 8 GiB; lower adapt-inf.dimension or lora_rank");
-  signs_ = at::empty({numbers, dimension}, at::kChar);
-  auto* sign = signs_.data_ptr<int8_t>();
-  Random random({key, 0x516e, static_cast<uint64_t>(numbers), static_cast<uint64_t>(dimension)});
-  uint64_t bits = 0;
-  for (int64_t i = 0; i < signs_.numel(); ++i) {
-    bits = i % 64 == 0 ? random.next() : bits >> 1;
-    sign[i] = bits & 1 ? 1 : -1;
+SignProjection::SignProjection(int64_t numbers, int64_t dimension, uint64_t key, int64_t most) : dimension_(dimension) {
+  int64_t rows = numbers;
+  if (numbers > std::max(dimension, most / dimension)) {
+    rows = buckets_ = std::clamp(most / dimension, dimension, kMostBuckets * dimension);
+    const auto all = static_cast<uint64_t>(numbers), kept = static_cast<uint64_t>(buckets_);
+    places_ = shuffled_stretches(numbers, buckets_, Random({key, 0x9ace, all, kept}));
+    place_signs_ = random_signs({numbers}, Random({key, 0x51e5, all, kept}));
   }
+  if (rows <= dimension) return;
+  signs_ = random_signs({rows, dimension},
+                        Random({key, 0x516e, static_cast<uint64_t>(rows), static_cast<uint64_t>(dimension)}));
   // To widen them for every row takes longer than the product does.
   constexpr int64_t kWidened = int64_t(1) << 28;
   if (signs_.numel() <= kWidened) signs_ = signs_.to(at::kFloat);
 }
 
+// Random signs keep inner products on average, whoever meets in a bucket: two numbers that meet count with the product
+// of their signs, whose mean is 0. How far a sum is off depends on who meets. Places are shuffled, so that any two
+// numbers meet with probability 1 / buckets at most: the inner product of unit vectors then has a variance of at most
+// 2 / buckets, beside the matrix' 2 / dimension. By the remainder of its index alone (4096 inputs, 2^17 buckets) a
+// number would meet those of the same input in other rows of A, in q's, k's and v's alike, and they are large together.
+// Every bucket adds its numbers one after the other, so that a sample's sums are the same in any batch, on any device.
+torch::Tensor SignProjection::summed(const torch::Tensor& x) {
+  if (!places_.defined()) return x;
+  if (places_.device() != x.device()) {
+    places_ = places_.to(x.device());
+    place_signs_ = place_signs_.to(x.device());
+  }
+  auto out = at::zeros({x.size(0), buckets_}, x.options());
+  for (int64_t begin = 0; begin < places_.numel(); begin += buckets_) {
+    const int64_t size = std::min(buckets_, places_.numel() - begin);
+    const auto found = x.gather(1, places_.narrow(0, begin, size).expand({x.size(0), size}));
+    out.narrow(1, 0, size).addcmul_(found, place_signs_.narrow(0, begin, size).to(x.scalar_type()));
+  }
+  return out;
+}
+
 torch::Tensor SignProjection::operator()(const torch::Tensor& x) {
-  if (!signs_.defined()) return x;
+  const auto given = summed(x);
+  if (!signs_.defined()) return given;
   if (signs_.device() != x.device()) signs_ = signs_.to(x.device());
   auto out = at::zeros({x.size(0), dimension_}, x.options());
   for (int64_t begin = 0; begin < signs_.size(0); begin += kProjectionRows) {
     const int64_t size = std::min(kProjectionRows, signs_.size(0) - begin);
-    out += x.narrow(1, begin, size).mm(signs_.narrow(0, begin, size).to(x.scalar_type()));
+    out += given.narrow(1, begin, size).mm(signs_.narrow(0, begin, size).to(x.scalar_type()));
   }
   return out / std::sqrt(static_cast<double>(dimension_));
 }

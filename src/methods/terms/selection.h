@@ -68,16 +68,22 @@ std::vector<int64_t> least_alike(const torch::Tensor& vectors, const std::vector
                                  int64_t wanted);
 
 // A projection by a matrix of +1 and -1, over the root of the dimension: lengths stay on average. Drawn on the host, so
-// that every machine has the same.
+// that every machine has the same. Where the matrix would have more than `most` signs, the numbers are first summed
+// into fewer buckets, each number with a sign of its own (a count sketch); where as few as `dimension` are left, their
+// sums are what it gives.
 class SignProjection {
  public:
-  SignProjection(int64_t numbers, int64_t dimension, uint64_t key);
+  SignProjection(int64_t numbers, int64_t dimension, uint64_t key, int64_t most = int64_t(8) << 30);
   // [n, numbers] to [n, dimension], on x's device; x itself where it is shorter.
   torch::Tensor operator()(const torch::Tensor& x);
 
  private:
-  int64_t dimension_;
-  torch::Tensor signs_;  // [numbers, dimension] int8, or floats up to 1 GiB; or undefined
+  torch::Tensor summed(const torch::Tensor& x);  // [n, numbers] to [n, buckets]; x itself where there are none
+
+  int64_t dimension_, buckets_ = 0;
+  torch::Tensor places_;       // [numbers], whose k-th of every `buckets` goes to bucket k; or undefined
+  torch::Tensor place_signs_;  // [numbers] int8, of the numbers at these places
+  torch::Tensor signs_;        // [numbers or buckets, dimension] int8, or floats up to 1 GiB; or undefined
 };
 
 }  // namespace asr
