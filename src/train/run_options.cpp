@@ -32,7 +32,8 @@ void RunOptions::visit(OptionVisitor& v) {
     "which training and test samples are drawn (built-in world); -1: each run's own seed says");
   v("stream.image_size", stream.image_size, 8, 4096, "pixels a side (built-in world)");
   v("preset", preset,
-    "values of options that nothing else sets: none, of the methods' own authors (native), or of the ASR paper");
+    "values of options that nothing else sets: none, of the methods' own authors (native), of the ASR paper, or this "
+    "project's one setting for all streams, its method too (asr-best: see configs/asr-best.yaml)");
   v("learning_rate", learning_rate, 0, 10, "peak rate of AdamW");
   v("num_train_epochs", num_train_epochs, 0.01, 10000, "passes over a stage's data");
   v("task_epochs", task_epochs, "passes over the data of single tasks instead, as in [TextVQA=5, OCR-VQA=5]");

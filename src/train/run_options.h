@@ -23,7 +23,7 @@ enum class GeometryBatch { micro, global };
 enum class LoraSites { usual, all };
 enum class ProjectorTraining { adapter, full, frozen };
 enum class AnswerMerge { automatic, yes, no };
-enum class RunPreset { nothing, native, asr_paper };
+enum class RunPreset { nothing, native, asr_paper, asr_best };
 template <>
 struct EnumNames<Schedule> {
   static constexpr const char* names[] = {"cosine", "constant"};
@@ -59,7 +59,7 @@ struct EnumNames<AnswerMerge> {
 };
 template <>
 struct EnumNames<RunPreset> {
-  static constexpr const char* names[] = {"none", "native", "asr-paper"};
+  static constexpr const char* names[] = {"none", "native", "asr-paper", "asr-best"};
 };
 template <>
 struct EnumNames<Recipe> {

@@ -20,6 +20,15 @@ const std::vector<Assignment>& paper_values() {
   return list;
 }
 
+constexpr char kBestMethod[] = "route";
+
+// Those of configs/asr-best.yaml, which says why.
+const std::vector<Assignment>& best_values() {
+  static const std::vector<Assignment> list = {
+      {"method", kBestMethod, ""}, {"route.start", "auto", ""}, {"num_train_epochs", "2", ""}};
+  return list;
+}
+
 struct Declared {
   std::string method;
   Assignment value;
@@ -50,6 +59,24 @@ std::vector<Assignment> native_values(const RunOptions& run, const std::vector<A
   return out;
 }
 
+// With another method, which somebody set, the preset would be a name for nothing.
+void check_best_method(const RunOptions& run, const std::vector<Assignment>& given) {
+  if (!names(given, "method")) return;
+  const bool there = std::any_of(run.method.begin(), run.method.end(), [](const std::string& composition) {
+    const auto parts = method_parts(composition);
+    return std::find(parts.begin(), parts.end(), kBestMethod) != parts.end();
+  });
+  check(there, "preset: asr-best is a setting of the method ", kBestMethod, ", but method is ", join(run.method, ", "),
+        "; set method=", kBestMethod, " too, or leave method out");
+}
+
+std::vector<Assignment> preset_values(const RunOptions& run, const std::vector<Assignment>& given) {
+  if (run.preset == RunPreset::native) return native_values(run, given);
+  if (run.preset == RunPreset::asr_paper) return paper_values();
+  check_best_method(run, given);
+  return best_values();
+}
+
 }  // namespace
 
 std::string PresetValues::note() const {
@@ -65,8 +92,7 @@ PresetValues values_of_preset(const RunOptions& run, const std::vector<Assignmen
   PresetValues out;
   if (run.preset == RunPreset::nothing) return out;
   out.name = enum_name(run.preset);
-  const auto values = run.preset == RunPreset::native ? native_values(run, given) : paper_values();
-  for (auto value : values) {
+  for (auto value : preset_values(run, given)) {
     value.origin = "preset " + out.name;
     (names(given, value.key) ? out.left : out.taken).push_back(value);
   }

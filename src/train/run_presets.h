@@ -1,5 +1,5 @@
-// Sets of values for a run's options: what the authors of its methods train with, or what the ASR paper trains with. A
-// preset gives values only to options that no file and no --set names.
+// Sets of values for a run's options: what the authors of its methods train with, what the ASR paper trains with, or
+// where this project says to begin. A preset gives values only to options that no file and no --set names.
 #pragma once
 
 #include <string>

@@ -47,6 +47,30 @@ TEST(Preset, PaperIsOneForAllMethods) {
   EXPECT_EQ(config.run.recipe, Recipe::asr_paper);
 }
 
+// Method and all, as the file has them; where somebody set the method, it must be one that the preset is for.
+TEST(Preset, AsrBestIsItsFile) {
+  const auto path = std::string(ASR_SOURCE_DIR) + "/configs/asr-best.yaml";
+  const auto config = resolved({{"preset", "asr-best"}});
+  EXPECT_EQ(config.run.method, (std::vector<std::string>{"route"}));
+  auto own = config.manifest(), of_file = resolve_run(parse_yaml_options(read_text(path), path)).manifest();
+  EXPECT_EQ(own["route"]["start"], "auto");
+  EXPECT_EQ(own["preset"], "asr-best");
+  own.erase("preset");
+  of_file.erase("preset");
+  EXPECT_EQ(own, of_file);
+  EXPECT_CONTAINS(config.preset_note, "asr-best: method=route, route.start=auto, num_train_epochs=2");
+  const auto given = resolved(
+      {{"preset", "asr-best"}, {"method", "[vanilla, asr+route]"}, {"num_train_epochs", "1"}, {"output_dir", "x"}});
+  EXPECT_EQ(given.run.num_train_epochs, 1);
+  EXPECT_EQ(given.manifest()["route"]["start"], "auto");
+  EXPECT_CONTAINS(given.preset_note, "; as given: method, num_train_epochs");
+  EXPECT_EQ(resolve_run(parse_yaml_options(yaml_text(given.manifest()), "stored")).manifest(), given.manifest());
+  EXPECT_CONTAINS(message_of([] {
+                    resolved({{"preset", "asr-best"}, {"method", "[vanilla, ewc]"}});
+                  }),
+                  "a setting of the method route, but method is vanilla, ewc; set method=route");
+}
+
 TEST(Preset, RefusesWhatOneFolderCannotHold) {
   const auto message = message_of([] { resolved({{"method", "[lora-ft, o-lora]"}, {"preset", "native"}}); });
   EXPECT_CONTAINS(message, "lora_rank=128 for lora-ft and 16 for o-lora; run them apart, or set lora_rank");
@@ -121,6 +145,7 @@ TEST(RunSites, ATeacherNeedsAnAdapterAlone) {
   auto list = small_run(folder / "model", folder / "out", "lwf");
   list.push_back({"projector", "full", "test"});
   EXPECT_CONTAINS(message_of([&] { run_small(list); }), "set projector=adapter or frozen");
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
 }  // namespace
