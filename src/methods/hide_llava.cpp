@@ -4,6 +4,7 @@
 // are those of a CLIP model, its text before the projection as released; without one the backbone's own embeddings with
 // adapters off.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "data/walk.h"
@@ -39,14 +40,11 @@ class HideLlava final : public Method {
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {
     const auto chosen = adapted_sites(sites, plain, sites_);
-    int64_t last = -1;
-    for (const auto& site : chosen)
-      if (is_text(site)) last = std::max(last, site.layer);
+    const auto weighed = sites_of_last_layer(sites);
     auto slot = alike(stage_slot(stage), chosen, plain.sites.at(0));
     for (size_t i = 0; i < chosen.size(); ++i) {
-      const bool weighed = is_text(chosen[i]) && chosen[i].layer == last;
       const auto fused = fusion_ == LayerFusion::factors ? GateKind::fused : GateKind::sum;
-      slot.sites[i].answering.kind = weighed ? GateKind::given : fused;
+      slot.sites[i].answering.kind = weighed.count(chosen[i].name) > 0 ? GateKind::given : fused;
     }
     return AdapterLayout{slot};
   }
@@ -115,7 +113,16 @@ class HideLlava final : public Method {
   }
 
  private:
-  static bool is_text(const AdapterSite& site) { return site.part <= SitePart::cross_o; }
+  // Of the language model: a Q-Former has layers, too, and may have more of them.
+  static std::set<std::string> sites_of_last_layer(const std::vector<AdapterSite>& sites) {
+    const auto language = language_sites(sites);
+    int64_t last = -1;
+    for (const auto& site : language) last = std::max(last, site.layer);
+    std::set<std::string> out;
+    for (const auto& site : language)
+      if (site.layer == last) out.insert(site.name);
+    return out;
+  }
 
   double temperature_ = 0.1;
   LayerFusion fusion_ = LayerFusion::factors;

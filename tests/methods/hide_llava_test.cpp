@@ -45,6 +45,22 @@ TEST(HideLlava, WeighsStagesBySimilarityOfPictureAndQuestion) {
   }
 }
 
+// The Q-Former of this model has three layers, its language model two.
+TEST(HideLlava, TheLastLayerIsTheLanguageModels) {
+  MethodCase fixture("hide-llava", {}, ASR_SOURCE_DIR "/tests/fixtures/models/instructblip");
+  const auto plain = plain_layout(fixture.model->all_sites(), fixture.run).slot;
+  const auto layout = fixture.method->layout(fixture.bank->sites(), plain, 1);
+  ASSERT_TRUE(layout.has_value());
+  std::set<std::string> weighed, wanted;
+  for (const auto& site : layout->at(0).sites)
+    if (site.answering.kind == GateKind::given) weighed.insert(site.site);
+  const auto last = cat("language_model.model.layers.", fixture.model->layers() - 1, ".");
+  for (const auto& site : plain.sites)
+    if (site.site.find(last) != std::string::npos) wanted.insert(site.site);
+  EXPECT_EQ(wanted.size(), 2u);
+  EXPECT_EQ(weighed, wanted);
+}
+
 TEST(HideLlava, FusesFactorsBelowTheLastLayerAndWeighsThere) {
   TemporaryFolder folder;
   write_small_model(folder / "model");

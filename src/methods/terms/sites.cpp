@@ -19,7 +19,7 @@ std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, co
   return out;
 }
 
-std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites) {
+std::vector<AdapterSite> language_sites(const std::vector<AdapterSite>& sites) {
   std::vector<std::string> layers;  // how the names in a layer with an MLP begin
   for (const auto& site : sites) {
     if (site.part != SitePart::down) continue;
@@ -28,10 +28,16 @@ std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites) {
   }
   std::vector<AdapterSite> out;
   for (const auto& site : sites) {
-    const bool picture = site.part == SitePart::cross_k || site.part == SitePart::cross_v;
     const auto holds = [&](const std::string& layer) { return site.name.rfind(layer, 0) == 0; };
-    if (!picture && std::any_of(layers.begin(), layers.end(), holds)) out.push_back(site);
+    if (std::any_of(layers.begin(), layers.end(), holds)) out.push_back(site);
   }
+  return out;
+}
+
+std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites) {
+  std::vector<AdapterSite> out;
+  for (const auto& site : language_sites(sites))
+    if (site.part != SitePart::cross_k && site.part != SitePart::cross_v) out.push_back(site);
   return out;
 }
 

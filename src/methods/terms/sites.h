@@ -12,14 +12,17 @@ struct EnumNames<AdaptedSites> {
   static constexpr const char* names[] = {"run", "all"};
 };
 inline constexpr const char* kAdaptedSitesHelp =
-    "run: the linears that every run adapts; all: every linear of the language model, and the projector";
+    "run: the linears that every run adapts; all: every linear of the language model, a Q-Former's attention and the "
+    "projector";
 
 // In the order of `sites`; `plain` is the run's own layout.
 std::vector<AdapterSite> adapted_sites(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                        AdaptedSites which);
 
-// Those in the layers of the language model that read its own sequence: neither a Q-Former's nor what cross-attention
-// reads of the picture.
+// Those in the layers of the language model: neither a Q-Former's nor the vision tower's, nor the projector.
+std::vector<AdapterSite> language_sites(const std::vector<AdapterSite>& sites);
+
+// Those of them that read its own sequence: not what cross-attention reads of the picture.
 std::vector<AdapterSite> sequence_sites(const std::vector<AdapterSite>& sites);
 
 // Those that a slot has experts at, in its order.

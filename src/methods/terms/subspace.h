@@ -1,5 +1,5 @@
 // Input directions of a weight or of its gradient: leading ones, what lies outside a basis, and a basis that grows.
-// Bases are rows [k, in], orthonormal, float32 on the CPU; they are computed in double.
+// Bases are rows [k, in], orthonormal, float32 on the CPU; they are computed in double, on the matrix' device.
 #pragma once
 
 #include <torch/types.h>
