@@ -8,7 +8,8 @@ if(ASR_HAVE_DANGLING_REFERENCE)
 endif()
 
 # Much of the time a file takes to compile is its headers' templates, once for a whole batch here. Files of a batch share
-# their unnamed namespace. Where two of them use a name for different things, ALONE takes one out of its batch.
+# their unnamed namespace. Where two of them use a name for different things, ALONE (further arguments, of a library's
+# folder) takes one out of its batch.
 function(asr_batches target most)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources files)
@@ -18,6 +19,7 @@ function(asr_batches target most)
   if(ASR_UNITY)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # g++ takes what is not the batch itself for a header
   endif()
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 include(GNUInstallDirs)
@@ -41,7 +43,7 @@ endfunction()
 # The torch-free folders are C++17, so that clang's fuzzers can parse them too. WITHOUT names a subfolder that is a
 # library of its own.
 function(asr_plain_library folder)
-  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "DEPENDS;ALONE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   if(arg_WITHOUT)
     list(FILTER sources EXCLUDE REGEX "/src/${folder}/${arg_WITHOUT}/")
@@ -52,7 +54,8 @@ function(asr_plain_library folder)
   asr_public_headers(asr_${folder} PUBLIC)
   target_link_libraries(asr_${folder} PUBLIC ${arg_DEPENDS})
   asr_offer(${folder})
-  asr_batches(asr_${folder} 24)
+  list(TRANSFORM arg_ALONE PREPEND ${PROJECT_SOURCE_DIR}/src/${folder}/)
+  asr_batches(asr_${folder} 24 ${arg_ALONE})
 endfunction()
 
 # A subfolder's library has an underscore for the slash: skills/parser is asr_skills_parser. WITHOUT names a file. Large
@@ -69,8 +72,6 @@ function(asr_torch_library folder)
   asr_use_torch(asr_${name})
   target_link_libraries(asr_${name} PUBLIC ${arg_DEPENDS})
   asr_offer(${name})
-  asr_batches(asr_${name} 24)
-  foreach(file ${arg_ALONE})
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${folder}/${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endforeach()
+  list(TRANSFORM arg_ALONE PREPEND ${PROJECT_SOURCE_DIR}/src/${folder}/)
+  asr_batches(asr_${name} 24 ${arg_ALONE})
 endfunction()
