@@ -21,6 +21,7 @@
 #include "streams/prepare/stored.h"
 #include "streams/published_sizes.h"
 #include "train/run_parts.h"
+#include "train/stage_phases.h"
 
 namespace asr {
 namespace {
@@ -84,20 +85,8 @@ void check_plans(Examined& e) {
     try {
       const auto methods = make_methods(composition, e.config->method_assignments);
       stage_layout(methods, method_parts(composition), model.sites, plain_layout(model.sites, run), 1);
-      for (const auto& method : methods) {
-        const auto& tasks = e.stream->tasks();
-        const int stages = method->joint() ? 1 : static_cast<int>(tasks.size());
-        for (int stage = 1; stage <= stages; ++stage) {
-          const auto number = static_cast<size_t>(stage) - 1;
-          std::vector<Phase> phases(1);
-          PhasePlan plan{stage,     e.stream->size(number, DataSplit::train),
-                         run.batch, [](double, int64_t) { return int64_t(1); },
-                         stages,    run.learning_rate};
-          plan.task = tasks[number].name;
-          if (!method->joint()) plan.pictured = [&] { return has_pictures(*e.stream, number, DataSplit::train); };
-          method->plan(plan, phases);
-        }
-      }
+      for (const auto& warning : plan_warnings(*e.config, composition, *e.stream, e.shape ? e.shape->layers : 0))
+        e.table.add("method " + composition, Verdict::warning, warning);
     } catch (const Error& error) {
       e.table.add("method " + composition, Verdict::failure, error.what());
     }

@@ -49,7 +49,9 @@ class AdaptInf final : public Method {
   void prepare(Backbone&, const Options&) override { buffer_ = ReplayBuffer(keep_); }
 
   // One phase over the selection, whatever groups the stage's own data has.
-  void plan(const PhasePlan&, std::vector<Phase>& phases) const override {
+  void plan(const PhasePlan& stage, std::vector<Phase>& phases) const override {
+    check(stage.layers == 0 || layer_ <= stage.layers, "adapt-inf.layer: ", layer_,
+          " is no layer of the language model, which has ", stage.layers);
     Phase whole;
     for (const auto& phase : phases) {
       if (!phase.of_method.empty()) continue;

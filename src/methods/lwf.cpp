@@ -35,7 +35,7 @@ class Lwf final : public Method {
                                 step.share.answers));
   }
 
-  void begin_stage(StageContext& stage) override { teacher_.check_possible(stage.bank); }
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override { teacher_.check_possible(stage); }
   void after_stage(StageContext& stage) override { teacher_.take(stage); }
   void state(StateVisitor& visitor) override { teacher_.state(visitor); }
   std::vector<StateShape> kept(const StateSizes&) const override { return PreviousAdapter::kept(); }

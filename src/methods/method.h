@@ -76,6 +76,13 @@ struct PhasePlan {
   double learning_rate = 0;                                      // the run's peak
   std::string task = {};                                         // of the stream; empty: all of it
   std::function<bool()> pictured = {};                           // whether a sample of it has a picture; null: yes
+  bool closed_head = false;      // answers are chosen by parameters of the objective, not written
+  bool whole_projector = false;  // the projector's weights are trained, with no adapter
+  int64_t layers = 0;            // of the language model; 0: not known
+  // Tasks of the stream of whose samples none names its object category; null: none.
+  std::function<std::vector<std::string>()> uncategorised = {};
+  // Told what would run but is hardly meant; null: nobody listens.
+  std::function<void(const std::string&)> warn = {};
 };
 
 // What a training pass takes of a stage's data, and the key under which its pictures are changed.
@@ -120,8 +127,9 @@ struct StepContext {
   const Objective& objective;
   const Phase& phase;
   const SampleBatch& batch;
-  const std::vector<int64_t>& rows;  // of the stage's data that `batch` begins with
-  const Share& share;                // how much of the whole batch this is: losses are this part's summand
+  // Of the stage's data that `batch` begins with; where all of a pass is replayed, one that stands in.
+  const std::vector<int64_t>& rows;
+  const Share& share;  // how much of the whole batch this is: losses are this part's summand
   const Output& output;
   // Of the objective under other adapters, by its parameters as they were then; none: as they are.
   std::function<torch::Tensor(const Pass&, const std::vector<torch::Tensor>& objective_parameters)> logits;
@@ -191,7 +199,8 @@ class Method {
   }
   virtual std::vector<ParameterGroup> parameters() { return {}; }  // beyond adapters; `state` must visit them too
   // The phases of a stage; a method may add its own before and after, or change those planned. Asked before the run
-  // begins as well, so it may depend on nothing that is learnt.
+  // begins as well, so it may depend on nothing that is learnt; and, by `asr doctor` too, before a model is loaded:
+  // here a method refuses stream and settings that it cannot run with.
   virtual void plan(const PhasePlan&, std::vector<Phase>& /*phases*/) const {}
   virtual void route(RouteContext&) {}
   // What an answer takes of it beside adapters and their gates, in words; empty: nothing. A run's adapter folder then
@@ -205,7 +214,8 @@ class Method {
   virtual std::shared_ptr<SampleSet> training_set(StageContext&) { return nullptr; }
   virtual void before_stage(StageContext&) {}               // and every time training goes on, after a resume too
   virtual void begin_phase(StageContext&, const Phase&) {}  // once a phase, after its parameters were chosen
-  // Adds to this process's part of a batch, and to `share` what the whole batch gained.
+  // Adds to this process's part of a batch, and to `share` what the whole batch gained. Methods that keep no samples
+  // come first, and have the stage's own before them.
   virtual void mix_batch(SampleBatch&, Share& /*share*/, const Backbone&, uint64_t /*key*/) {}
   // A batch for a step of its own after the one just made, under the same optimizer: asked for each of as many passes
   // as a step has, with the same key; false: none, or no more.

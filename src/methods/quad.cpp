@@ -61,10 +61,9 @@ class Quad final : public Method {
       if (site.part == SitePart::down) depth_ = std::max(depth_, site.layer + 1);
   }
 
-  void begin_stage(StageContext& stage) override {
-    teacher_.check_possible(stage.bank);
-    steps_ = 0;
-  }
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override { teacher_.check_possible(stage); }
+
+  void begin_stage(StageContext&) override { steps_ = 0; }
 
   void before_stage(StageContext& stage) override {
     check(stage.stage == 1 || !questions_.all().empty(), "quad: there is no question of an earlier stage to ask in ",
@@ -74,14 +73,16 @@ class Quad final : public Method {
   }
 
   void add_losses(StepContext& step) override {
-    if (lambda_ == 0 || !teacher_.there(step.bank) || step.rows.empty()) return;
-    if (step.output.loss.defined()) step.losses.front().second *= 1 - lambda_;
+    if (lambda_ == 0 || !teacher_.there(step.bank)) return;
     const auto nothing = torch::zeros({}, at::TensorOptions().device(step.model.device()));
     HeldTo answers{nothing, nothing}, attention{nothing, nothing};
-    if (!step.share.positions.empty()) ask(step, answers, attention);
-    // Means over the whole batch: what a question makes of answer tokens and rows, each process knows of its own.
+    if (!step.rows.empty() && !step.share.positions.empty()) ask(step, answers, attention);
+    // Means over the whole batch: what a question makes of answer tokens and rows, each process knows of its own. One
+    // that holds replayed samples alone must come here all the same.
     auto counts = torch::tensor({answers.count, attention.count}, at::kDouble);
     step.share.team.sum(counts);
+    if (counts[0].item<double>() == 0) return;  // a batch of another method's
+    if (step.output.loss.defined()) step.losses.front().second *= 1 - lambda_;
     add(step, "question", answers, counts[0].item<double>());
     add(step, "attention", attention, counts[1].item<double>());
   }

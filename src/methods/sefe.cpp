@@ -43,6 +43,11 @@ class Sefe final : public Method {
     return AdapterLayout{alike(stage_slot(stage), adapted_sites(sites, plain, sites_), plain.sites.at(0))};
   }
 
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
+    check(styles_ == 0 || !stage.closed_head,
+          "sefe.styles writes answers that a closed list does not have; set head=generate or sefe.styles=0");
+  }
+
   void before_stage(StageContext& stage) override {
     stage_ = stage.stage;
     counts_.clear();
@@ -70,8 +75,8 @@ class Sefe final : public Method {
     for (const auto& info : batch.info) {
       const auto place = rows_.find(row_name(info));
       check(place != rows_.end(),
-            "sefe.styles rewrites a stage's own samples, and another method has mixed in others before; name sefe "
-            "first, as in sefe+er");
+            "sefe.styles rewrites a stage's own samples, and another method has mixed in others before; set "
+            "sefe.styles=0 beside it");
       rows.push_back({place->second, place->second});
       const auto styled = styled_.find(place->second);
       if (styled == styled_.end()) continue;
@@ -150,8 +155,6 @@ class Sefe final : public Method {
     rows_.clear();
     data_ = &stage.data;
     if (styles_ == 0) return;
-    check(stage.objective.parameters().empty(),
-          "sefe.styles writes answers that a closed list does not have; set head=generate or sefe.styles=0");
     const int64_t count = stage.data.size();
     std::vector<std::string> answers;
     for (int64_t i = count - 1; i >= 0; --i) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "methods/method.h"
 #include "methods/terms/class_prototypes.h"
 #include "methods/terms/group_replay.h"
@@ -30,13 +30,17 @@ class Vqacl final : public Method {
   }
   void prepare(Backbone&, const Options&) override { replay_.prepare(); }
 
-  void begin_stage(StageContext& stage) override {
+  // Types, replay and half of what is inserted need no category, so that it runs without.
+  void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
+    if (stage.stage > 1 || !stage.warn || !stage.uncategorised) return;
+    const auto tasks = stage.uncategorised();
+    if (tasks.empty()) return;
+    stage.warn(cat("vqacl: no sample of ", join(tasks, ", "), " names an object category, so that one prototype is ",
+                   "that of all their pictures; give rows a 'category'"));
+  }
+
+  void begin_stage(StageContext&) override {
     if (exact_ == Switch::yes) objects_.forget();
-    if (stage.stage > 1) return;
-    const auto& infos = stage.data.infos();
-    const bool categories = std::any_of(infos.begin(), infos.end(), [](const auto& s) { return !s.category.empty(); });
-    if (!categories && stage.team.leads())
-      log_warn("vqacl: the stream knows no object category; all pictures are one class");
   }
   void before_stage(StageContext& stage) override {
     replay_.open(stage);

@@ -35,6 +35,12 @@ bool has_pictures(const Stream& stream, size_t task, DataSplit split) {
   return false;
 }
 
+bool has_categories(const Stream& stream, size_t task, DataSplit split) {
+  for (int64_t i = 0; i < stream.size(task, split); ++i)
+    if (!stream.text(task, split, i).category.empty()) return true;
+  return false;
+}
+
 StreamOptions with_run_seed(StreamOptions options, int64_t run_seed) {
   const auto& built_in = world::streams();
   const bool drawn =

@@ -75,7 +75,8 @@ class Stream {
   virtual std::vector<std::string> picture_files(size_t /*task*/, DataSplit /*split*/) const { return {}; }
 };
 
-bool has_pictures(const Stream& stream, size_t task, DataSplit split);  // whether any sample has one
+bool has_pictures(const Stream& stream, size_t task, DataSplit split);    // whether any sample has one
+bool has_categories(const Stream& stream, size_t task, DataSplit split);  // whether any sample names its object's
 
 struct StreamOptions {
   std::string name = "world-10";

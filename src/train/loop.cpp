@@ -15,6 +15,7 @@ namespace asr {
 namespace {
 
 std::string names_of(const SampleSet& set, const std::vector<int64_t>& rows) {
+  if (rows.empty()) return "replayed samples";
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(rows.size(), 8); ++i) out += (i ? ", " : "") + set.info(rows[i]).id;
   return rows.size() > 8 ? cat(out, " and ", rows.size() - 8, " more") : out;
@@ -211,10 +212,21 @@ Loop::TrainPass Loop::make_pass(const SampleSet& set, const Phase& phase, int64_
   const uint64_t key = Random({parts_.seed(), 0x313, static_cast<uint64_t>(at.stage), static_cast<uint64_t>(at.step),
                                static_cast<uint64_t>(micro)})
                            .next();
-  if (phase.of_method.empty())
-    for (auto& method : parts_.methods) method->mix_batch(out.batch, out.share, parts_.model, key);
+  if (phase.of_method.empty()) mix(out, key);
   complete_share(out.share, out.batch);
   return out;
+}
+
+// What changes the stage's own samples comes before what adds those of other stages.
+void Loop::mix(TrainPass& pass, uint64_t key) {
+  auto& share = pass.share;
+  const bool replaced = share.whole > 0 && share.positions.empty();
+  for (const bool keeps_samples : {false, true})
+    for (auto& method : parts_.methods)
+      if ((method->keeps() == Keeps::samples) == keeps_samples) method->mix_batch(pass.batch, share, parts_.model, key);
+  // Where replayed samples took the place of a stand-in, the batch has none of the stage's own. If no process has any,
+  // the stand-in's row stays in all of them: a pass that lacked terms would log less than the others of its step.
+  if (replaced && !share.positions.empty()) pass.rows.clear();
 }
 
 // Embeddings of all samples of the step, without gradient but with the dropout that their training passes will have.

@@ -57,6 +57,7 @@ class Loop {
   std::vector<int64_t> pass_rows(const Phase& phase, int64_t pass, Share& share) const;
   std::vector<int64_t> rows_of_step(const Phase& phase, Part passes) const;
   TrainPass make_pass(const SampleSet& set, const Phase& phase, int64_t micro, Part passes);
+  void mix(TrainPass& pass, uint64_t key);
   void complete_share(Share& share, SampleBatch& batch) const;
   AdapterDropout pass_dropout(const TrainPass& pass) const;
   void look_over_step(std::vector<TrainPass>& passes);

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "methods/terms/sites.h"
 #include "skills/taxonomy.h"
-#include "train/joint.h"
 #include "train/objectives.h"
 #include "train/schedule.h"
 #include "train/task_order.h"
@@ -67,11 +66,11 @@ RunParts::RunParts(const RunConfig& run_config, const RunKey& run_key, Backbone&
 }
 
 bool RunParts::joint() const {
-  return methods[0]->joint();
+  return planned().joint();
 }
 
 int RunParts::stages() const {
-  return joint() ? 1 : static_cast<int>(order.size());
+  return planned().stages();
 }
 
 Needs RunParts::needs() const {
@@ -86,80 +85,24 @@ Needs RunParts::needs() const {
   return out;
 }
 
+PlannedRun RunParts::planned() const {
+  return {config.run, data.stream(), methods, method_names, order, seed()};
+}
+
 double RunParts::replay_share(int stage) const {
-  double out = 0;
-  for (const auto& method : methods) out = std::max(out, method->replay_share(stage));
-  return out;
+  return planned().replay_share(stage);
 }
 
 double RunParts::rows_a_pass(int stage) const {
-  const auto batch = static_cast<double>(config.run.batch);
-  return batch - replay_share(stage) * batch;
+  return planned().rows_a_pass(stage);
 }
 
-// Each group of a nested task goes through its own epochs; what a method does before and after a stage is done once.
 std::vector<Phase> RunParts::phases(int stage) const {
-  const auto& run = config.run;
-  const auto& stream = data.stream();
-  const double rows = rows_a_pass(stage);
-  std::vector<Phase> out;
-  if (joint()) {
-    std::vector<UnionPart> parts;
-    for (const size_t number : order)
-      parts.push_back({stream.size(number, DataSplit::train), run.epochs_of(stream.tasks()[number].name)});
-    auto drawn = draw_union(parts, seed());
-    Phase all;
-    all.steps = run.all_steps(drawn.epochs, drawn.samples, rows);
-    all.samples = drawn.samples;
-    all.rows = std::move(drawn.rows);
-    out.push_back(std::move(all));
-  } else {
-    const size_t number = order[static_cast<size_t>(stage) - 1];
-    const double epochs = run.epochs_of(stream.tasks()[number].name);
-    const int64_t all = stream.size(number, DataSplit::train);
-    for (auto& group : stream.phases(number)) {
-      Phase phase;
-      phase.name = group.name;
-      phase.samples = static_cast<int64_t>(group.rows.size());
-      phase.steps = run.stage_steps(epochs, phase.samples, rows);
-      // The stage's limit is shared out by size.
-      if (run.max_stage_steps > 0)
-        phase.steps = std::clamp<int64_t>(run.max_stage_steps * phase.samples / all, 1, phase.steps);
-      phase.rows = std::move(group.rows);
-      phase.number = static_cast<int64_t>(out.size()) + 1;
-      out.push_back(std::move(phase));
-    }
-    if (out.empty()) {
-      Phase whole;
-      whole.samples = all;
-      whole.steps = run.stage_steps(epochs, all, rows);
-      out.push_back(std::move(whole));
-    }
-  }
-  const auto planned = out.size();
-  PhasePlan plan{stage,     out.back().samples,
-                 run.batch, [&](double epochs, int64_t samples) { return run.stage_steps(epochs, samples, rows); },
-                 stages(),  run.learning_rate};
-  if (!joint()) {
-    const size_t number = order[static_cast<size_t>(stage) - 1];
-    plan.task = stream.tasks()[number].name;
-    plan.pictured = [&stream, number] { return has_pictures(stream, number, DataSplit::train); };
-  }
-  for (size_t m = 0; m < methods.size(); ++m) {
-    methods[m]->plan(plan, out);
-    for (auto& phase : out) {
-      const bool fresh = phase.of_method.empty() && phase.number == 0 && !phase.name.empty();
-      if (fresh) phase.of_method = method_names[m];
-    }
-  }
-  int64_t first = 0, number = static_cast<int64_t>(planned);
-  for (auto& phase : out) {
-    if (!phase.of_method.empty() && phase.number == 0) phase.number = ++number;
-    if (phase.samples == 0) phase.samples = phase.rows.empty() ? plan.samples : static_cast<int64_t>(phase.rows.size());
-    phase.first = first;
-    first += phase.steps;
-  }
-  return out;
+  auto run = planned();
+  run.closed_head = !objective->parameters().empty();
+  for (const auto& site : bank.sites())
+    if (site.part == SitePart::down) run.layers = std::max(run.layers, site.layer + 1);
+  return stage_phases(run, stage);
 }
 
 int64_t RunParts::planned_steps() const {

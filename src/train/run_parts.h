@@ -12,6 +12,7 @@
 #include "spectral/memory.h"
 #include "train/data.h"
 #include "train/run_options.h"
+#include "train/stage_phases.h"
 
 namespace asr {
 
@@ -84,6 +85,8 @@ class RunParts {
                              std::function<const StageMoments&()> moments);
 
  private:
+  PlannedRun planned() const;  // as far as it is known without the model
+
   std::shared_ptr<SampleSet> union_;  // of joint training
 };
 

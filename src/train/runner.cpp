@@ -22,6 +22,7 @@
 #include "train/run_folder.h"
 #include "train/run_identity.h"
 #include "train/run_model.h"
+#include "train/stage_phases.h"
 #include "train/trainer.h"
 
 namespace asr {
@@ -210,6 +211,9 @@ std::vector<std::string> run_all(const RunRequest& request) {
   const auto device = use_device(config.run.device, request.gpu, config.run.same_bits);
   const auto stream = make_stream(config.run.stream);  // of seed 0 where runs draw their own
   check_device_memory(config, *stream, path, team.size());
+  for (const auto& composition : config.run.method)
+    for (const auto& warning : plan_warnings(config, composition, *stream, /*layers=*/0))
+      if (team.leads()) log_warn(warning);
   const auto model = load_run_model(config, path, device);
   const auto analyser = load_run_analyser(config);
   check(config.run.tap_layers <= model->layers(), "attention.layers=", config.run.tap_layers, " but ", model->name(),

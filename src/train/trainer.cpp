@@ -17,7 +17,9 @@
 namespace asr {
 
 Trainer::Trainer(const RunConfig& config, const RunKey& key, Backbone& model, Data& data, const Team& team)
-    : parts_(config, key, model, data, team), loop_(parts_), recorder_(parts_), checkpoint_(parts_, loop_, recorder_) {}
+    : parts_(config, key, model, data, team), loop_(parts_), recorder_(parts_), checkpoint_(parts_, loop_, recorder_) {
+  recorder_.total_steps = parts_.planned_steps();  // here, so that what a method refuses leaves no folder
+}
 
 int64_t Trainer::trained_numbers() const {
   int64_t out = 0;
@@ -181,7 +183,6 @@ void Trainer::resume_run() {
 
 void Trainer::run(bool resume, const std::function<void()>& ready) {
   auto& at = parts_.at;
-  recorder_.total_steps = parts_.planned_steps();
   if (parts_.team.leads()) {
     remove_temporaries(parts_.key.folder);
     remove_unfinished_checkpoints(parts_.key.folder + "/checkpoints");  // of a killed process

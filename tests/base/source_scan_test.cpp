@@ -128,6 +128,7 @@ TEST(Methods, AreNamedByTheirOwnFilesAlone) {
       {"spectral/options.cpp", {"asr"}},                // the section of options that every analysis reads
       {"cli/admit.cpp", {"vanilla", "joint"}},          // what a stream is judged by
       {"train/run_adapter.cpp", {"route"}},             // the file of what adapters are chosen by
+      {"train/run_presets.cpp", {"route"}},             // the setting that the project names its best
       {"cli/program.cpp", {"asr"}},                     // the program
       {"cli/processes.cpp", {"asr"}},                   // the program
       {"base/log.cpp", {"asr"}},                        // the program

@@ -364,6 +364,11 @@ TEST(ModelCommands, ForwardAndGenerate) {
     ASSERT_EQ(forward.status, 0) << name << forward.error;
     const auto shapes = forward.json()["shapes"];
     EXPECT_TRUE(shapes.contains("logits") && shapes.contains("loss") && shapes.contains("generated")) << name;
+    // A gradient for every tensor of the adapter, under the name that it has there.
+    const auto adapter = read_safetensors(model.folder + "/adapter/adapter_model.safetensors");
+    ASSERT_FALSE(adapter.tensors.empty()) << name;
+    for (const auto& view : adapter.tensors)
+      EXPECT_EQ(shapes.value("grad." + view.name, std::vector<int64_t>()), view.shape) << name << " " << view.name;
     const auto generated =
         run_program({"generate", "--model", model.folder, "--prompt-ids", "5,6", "--max-new-tokens", "3", "--json"});
     ASSERT_EQ(generated.status, 0) << name << generated.error;

@@ -3,48 +3,12 @@
 #include <set>
 
 #include "methods/terms/external_encoder.h"
+#include "tests/methods/branchlora_case.h"
 #include "tests/methods/every_kind.h"
 #include "tests/methods/held_state.h"
-#include "tests/methods/method_case.h"
 
 namespace asr {
 namespace {
-
-constexpr const char* kBranchSlot = "branches";
-
-struct BranchCase : OwnModelCase {
-  explicit BranchCase(const MethodOptions& options) : OwnModelCase("branchlora", options) {}
-
-  // From the layout to the end of the stage, without steps.
-  void pass_stage(int stage, const SampleSet& set) {
-    begin(stage, set);
-    fixture->randomise(0.3);
-    auto context = fixture->stage_context(stage, set);
-    fixture->method->after_stage(context);
-  }
-};
-
-// The weights of one token by the definition: softmax, and of it the `top` largest as they are.
-std::vector<double> top_weights(const torch::Tensor& router, const torch::Tensor& token, size_t top) {
-  const auto scores = router.to(at::kDouble).mv(token.to(at::kDouble));
-  std::vector<double> all;
-  double sum = 0;
-  for (int64_t e = 0; e < scores.size(0); ++e) all.push_back(std::exp(scores[e].item<double>()));
-  for (const double value : all) sum += value;
-  auto sorted = all;
-  std::sort(sorted.rbegin(), sorted.rend());
-  for (double& value : all) value = value >= sorted[top - 1] ? value / sum : 0;
-  return all;
-}
-
-torch::Tensor branch_output(const AdapterSite& site, const SlotAtSite& slot, const torch::Tensor& token,
-                            const std::vector<double>& weights) {
-  auto y = site.linear->weight.to(at::kDouble).mv(token.to(at::kDouble));
-  if (site.linear->bias.defined()) y = y + site.linear->bias;
-  const auto low = slot.experts[0].a.to(at::kDouble).mv(token.to(at::kDouble));
-  for (size_t e = 0; e < weights.size(); ++e) y = y + slot.experts[e].b.to(at::kDouble).mv(low) * (2 * weights[e]);
-  return y;
-}
 
 TEST(BranchLora, AddsTheBestBranchesOfTheTasksRouter) {
   BranchCase test(MethodOptions{{"branches", "4"}, {"top", "2"}});
@@ -96,56 +60,77 @@ TEST(BranchLora, CountsAsTheFormulaDoes) {
   EXPECT_EQ(numbers, expected);
 }
 
-// Every vector that a linear read, pass by pass.
-class ReadVectors final : public InputObserver {
- public:
-  void see(const Linear& linear, const torch::Tensor& x) override { read[&linear].push_back(x.detach()); }
-  std::map<const Linear*, std::vector<torch::Tensor>> read;
-};
-
 TEST(BranchLora, FreezesTheBranchesWithTheLargestRouterWeight) {
   for (const std::string reads : {"first", "token", "mean"}) {
     BranchCase test(MethodOptions{{"branches", "4"}, {"top", "2"}, {"reads", reads}});
     const auto set = test->data();
     test.pass_stage(1, set);
-    // One sample at a time: nothing is padded.
-    ReadVectors seen;
-    Pass pass;
-    pass.slots = test->bank->training();
-    pass.observer = &seen;
-    Want want;
-    want.loss = false;
-    want.pooled = true;
+    const auto seen = vectors_read(test, set);
     at::NoGradGuard no_grad;
-    for (int64_t i = 0; i < set.size(); ++i) test->model->forward(set.rows({i}).input, pass, want);
-    std::set<std::string> trained;
-    for (const auto& [name, tensor] : test->bank->trained()) trained.insert(name);
     for (const auto& site : test->model->sites()) {
-      const auto& slot = test->bank->at(kBranchSlot, site.name);
-      std::vector<double> sums(4, 0.0);
-      for (const auto& x : seen.read.at(site.linear)) {
-        ASSERT_EQ(x.size(0), 1);
-        const bool token = reads == "token" || site.part == SitePart::projector;
-        std::vector<torch::Tensor> states = {x[0][0]};
-        if (reads == "mean") states = {x[0].mean(0)};
-        if (token) {
-          states.clear();
-          for (int64_t t = 0; t < x.size(1); ++t) states.push_back(x[0][t]);
-        }
-        for (const auto& state : states) {
-          const auto weights = top_weights(slot.training.router, state, 2);
-          for (size_t e = 0; e < 4; ++e) sums[e] += weights[e];
-        }
-      }
+      const auto& router = test->bank->at(kBranchSlot, site.name).training.router;
+      const auto sums = router_sums(site, router, reads, seen.read.at(site.linear));
       auto sorted = sums;
       std::sort(sorted.rbegin(), sorted.rend());
-      for (size_t e = 0; e < 4; ++e) {
-        const auto name = std::string(kBranchSlot) + ":" + site.name + ".lora_B." + std::to_string(e) + ".weight";
-        EXPECT_EQ(trained.count(name) == 0, sums[e] >= sorted[1]) << reads << " " << name;
-      }
-      EXPECT_TRUE(trained.count(std::string(kBranchSlot) + ":" + site.name + ".lora_A.weight"));
+      const auto frozen = frozen_branches(*test->bank, site.name);
+      for (size_t e = 0; e < 4; ++e)
+        EXPECT_EQ(frozen.count(e) > 0, sums[e] >= sorted[1]) << reads << " " << site.name << " " << e;
     }
   }
+}
+
+// The second stage's router gives most to a branch that the first one froze, and then to a free one: both take part,
+// and both count as the two that are frozen.
+TEST(BranchLora, ALaterRouterMayChooseFrozenBranches) {
+  BranchCase test(MethodOptions{{"branches", "4"}, {"top", "2"}});
+  const auto set = test->data();
+  test.pass_stage(1, set);
+  test.begin(2, set);
+  test->randomise(0.3);
+  at::NoGradGuard no_grad;
+  const auto fill_branches = [&](double spread) {
+    for (const auto& [name, tensor] : test->bank->tensors())
+      if (name.find(".lora_B.") != std::string::npos) tensor.copy_(torch::randn(tensor.sizes()) * spread);
+  };
+  fill_branches(0);  // so that what a linear reads depends on no router before it
+  const auto seen = vectors_read(test, set);
+  const auto sites = test->model->sites();
+  std::map<std::string, size_t> frozen_before;  // the one that is chosen, by site
+  std::map<std::string, std::set<size_t>> expected;
+  for (const auto& site : sites) {
+    auto& frozen = expected[site.name];
+    frozen = frozen_branches(*test->bank, site.name);
+    ASSERT_EQ(frozen.size(), 2u);
+    std::vector<size_t> places(frozen.begin(), frozen.end());  // where the branches go, by what they are given
+    for (size_t e = 0; e < 4; ++e)
+      if (frozen.count(e) == 0) places.push_back(e);
+    std::swap(places[1], places[3]);  // frozen, free, free, frozen
+    const auto& router = test->bank->at(kBranchSlot, site.name).training.router;
+    const auto sums = router_sums(site, router, "first", seen.read.at(site.linear));
+    std::vector<size_t> order = {0, 1, 2, 3};
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sums[a] > sums[b]; });
+    const auto rows = router.detach().clone();
+    for (size_t i = 0; i < 4; ++i) router[static_cast<int64_t>(places[i])].copy_(rows[static_cast<int64_t>(order[i])]);
+    frozen_before[site.name] = places[0];
+    frozen.insert(places[1]);
+  }
+  auto context = test->stage_context(2, set);
+  test->method->after_stage(context);
+  fill_branches(0.3);
+  Pass training;
+  training.slots = test->bank->training();
+  int taking_part = 0;
+  for (const auto& site : sites) {
+    EXPECT_EQ(frozen_branches(*test->bank, site.name), expected.at(site.name)) << site.name;
+    const auto& slot = test->bank->at(kBranchSlot, site.name);
+    const auto& x = seen.read.at(site.linear).front();
+    const auto weights = top_weights(slot.training.router, x[0][0], 2);
+    taking_part += weights[frozen_before.at(site.name)] > 0 ? 1 : 0;
+    EXPECT_TRUE(at::allclose((*site.linear)(x, training)[0][0].to(at::kDouble),
+                             branch_output(site, slot, x[0][0], weights), 1e-4, 1e-4))
+        << site.name;
+  }
+  EXPECT_GT(taking_part, 0);
 }
 
 TEST(BranchLora, GoesOnWithRouterAndSharedAWhenNoBranchIsFree) {

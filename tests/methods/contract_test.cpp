@@ -126,7 +126,7 @@ TEST(MethodProcesses, TwoDoWhatOneDoes) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
   auto methods = registered_methods();
-  methods.push_back("asr+er+lwf");
+  for (const char* combined : {"asr+er+lwf", "asr+o-lora"}) methods.push_back(combined);
   const auto [one, two] = run_both(folder,
                                    {{"method", "[" + join(methods, ", ") + "]"},
                                     {"stream.tasks", "2"},

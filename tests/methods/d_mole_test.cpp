@@ -30,42 +30,87 @@ std::vector<double> gradient_norms(MethodCase& fixture, const std::vector<Adapte
   return out;
 }
 
+// Attention of the language model and of the tower.
+std::vector<AdapterSite> attention_sites(Backbone& model) {
+  std::vector<AdapterSite> out;
+  for (const auto& site : model.all_sites())
+    if (site.part <= SitePart::o || (site.part >= SitePart::cross_q && site.part <= SitePart::vision))
+      out.push_back(site);
+  return out;
+}
+
+// Two fifths of these sites, of the tower at least that part and at least its part of the scores: the best of each.
+std::set<std::string> two_fifths_by_hand(const std::vector<AdapterSite>& sites, const std::vector<double>& scores,
+                                         double least) {
+  double tower = 0, all = 0;
+  std::vector<std::pair<double, std::string>> vision, text;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    all += scores[i];
+    if (sites[i].part == SitePart::vision) tower += scores[i];
+    (sites[i].part == SitePart::vision ? vision : text).emplace_back(scores[i], sites[i].name);
+  }
+  EXPECT_GT(tower, 0) << "the probe does not reach the tower";
+  const double total = std::round(0.4 * static_cast<double>(sites.size()));
+  auto in_tower = static_cast<size_t>(std::llround(total * std::max(least, tower / all)));
+  in_tower = std::min(in_tower, vision.size());
+  std::sort(vision.rbegin(), vision.rend());
+  std::sort(text.rbegin(), text.rend());
+  std::set<std::string> out;
+  for (size_t i = 0; i < in_tower; ++i) out.insert(vision[i].second);
+  for (size_t i = 0; i < static_cast<size_t>(total) - in_tower; ++i) out.insert(text[i].second);
+  return out;
+}
+
+std::set<std::string> sites_with_experts(MoleCase& test, const std::string& slot) {
+  std::set<std::string> out;
+  for (const auto& site : test->bank->layout(slot).sites) {
+    out.insert(site.site);
+    EXPECT_EQ(site.rank, 8);
+    EXPECT_EQ(site.scale, 2);
+  }
+  return out;
+}
+
+const std::vector<int64_t> kProbedRows = {0, 1, 3, 4, 6, 7, 9, 10};  // a batch of 8 of 12 samples, evenly spaced
+
 TEST(DMole, PutsExpertsWhereTheGradientsAreLargest) {
   for (const std::string kind : {"tiny", "tiny_cross"})
     for (const double least : {0.25, 0.75}) {
       MoleCase test(MethodOptions{{"budget", "0.4"}, {"vision_floor", std::to_string(least)}}, kind);
       const auto set = test->data();
-      std::vector<AdapterSite> sites;
-      for (const auto& site : test->model->all_sites())
-        if (site.part <= SitePart::o || (site.part >= SitePart::cross_q && site.part <= SitePart::vision))
-          sites.push_back(site);
-      // A batch of 8 of the 12 samples, evenly spaced.
-      const auto scores = gradient_norms(*test.fixture, sites, set.rows({0, 1, 3, 4, 6, 7, 9, 10}));
+      const auto sites = attention_sites(*test->model);
+      const auto scores = gradient_norms(*test.fixture, sites, set.rows(kProbedRows));
       test.begin(1, set);
-      double tower = 0, all = 0;
-      std::vector<std::pair<double, std::string>> vision, text;
-      for (size_t i = 0; i < sites.size(); ++i) {
-        all += scores[i];
-        if (sites[i].part == SitePart::vision) tower += scores[i];
-        (sites[i].part == SitePart::vision ? vision : text).emplace_back(scores[i], sites[i].name);
-      }
-      ASSERT_FALSE(vision.empty());
-      EXPECT_GT(tower, 0) << "the probe does not reach the tower";
-      const double total = std::round(0.4 * static_cast<double>(sites.size()));
-      auto in_tower = static_cast<size_t>(std::llround(total * std::max(least, tower / all)));
-      in_tower = std::min(in_tower, vision.size());
-      std::sort(vision.rbegin(), vision.rend());
-      std::sort(text.rbegin(), text.rend());
-      std::set<std::string> expected, found;
-      for (size_t i = 0; i < in_tower; ++i) expected.insert(vision[i].second);
-      for (size_t i = 0; i < static_cast<size_t>(total) - in_tower; ++i) expected.insert(text[i].second);
-      for (const auto& site : test->bank->layout("stage-1").sites) {
-        found.insert(site.site);
-        EXPECT_EQ(site.rank, 8);
-        EXPECT_EQ(site.scale, 2);
-      }
-      EXPECT_EQ(found, expected) << kind << " " << least;
+      EXPECT_EQ(sites_with_experts(test, "stage-1"), two_fifths_by_hand(sites, scores, least)) << kind << " " << least;
     }
+}
+
+// What earlier stages have learnt, and the stage's own experts whatever is in them, take no part in a probe.
+TEST(DMole, ProbesThePretrainedModelAtALaterStageToo) {
+  constexpr double kSame = 1e-5;  // losses of float32
+  MoleCase test(MethodOptions{{"budget", "0.4"}});
+  const auto& heard = listen_to(test->objective);
+  const auto first = test->data(0), second = test->data(1);
+  const auto batch = second.rows(kProbedRows);
+  // While there is no adapter yet.
+  const auto sites = attention_sites(*test->model);
+  const auto scores = gradient_norms(*test.fixture, sites, batch);
+  const double base = test->objective->loss_of(*test->model, batch, Pass{}).item<double>();
+  test.begin(1, first);
+  test->lay_out(2);
+  test->randomise(0.3);
+  heard.losses.clear();
+  auto context = test->stage_context(2, second);
+  test->method->begin_stage(context);
+  ASSERT_FALSE(heard.losses.empty());
+  EXPECT_NEAR(heard.losses[0], base, kSame);
+  EXPECT_EQ(sites_with_experts(test, "stage-2"), two_fifths_by_hand(sites, scores, 0.25));
+  // With them the loss is another one.
+  const GivenWeights given = {{test->bank->number("stage-1"), torch::ones({1})}};
+  Pass adapted;
+  adapted.slots = test->bank->bit("stage-1") | test->bank->bit("stage-2");
+  adapted.given = &given;
+  EXPECT_GT(std::abs(test->objective->loss_of(*test->model, batch, adapted).item<double>() - base), 100 * kSame);
 }
 
 // A probe of three quarters of 12 samples is nine of them, evenly spaced, in batches of eight; a batch is the least.
@@ -74,14 +119,12 @@ TEST(DMole, ProbesItsShareOfAStage) {
        {std::pair<std::string, std::vector<int64_t>>{"0.75", {0, 1, 2, 4, 5, 6, 8, 9, 10}},
         {"0.01", {0, 1, 3, 4, 6, 7, 9, 10}}}) {
     MoleCase test(MethodOptions{{"probe", share}});
-    auto listening = std::make_unique<ListeningObjective>(language_objective());
-    const auto* const heard = listening.get();
-    test->objective = std::move(listening);
+    const auto& heard = listen_to(test->objective);
     const auto set = test->data();
     test.begin(1, set);
     std::vector<std::string> expected, found;
     for (const int64_t row : wanted) expected.push_back(set.info(row).id);
-    for (const auto& info : heard->learnt_from) found.push_back(info.id);
+    for (const auto& info : heard.learnt_from) found.push_back(info.id);
     EXPECT_EQ(found, expected) << share;
   }
 }

@@ -2,6 +2,8 @@
 // sign, factor or weight, or one applied twice, is far outside these tolerances.
 #include "spectral/memory.h"
 #include "spectral/spectral_loss.h"
+#include "tests/methods/held_state.h"
+#include "tests/methods/method_case.h"
 #include "tests/methods/recomputation.h"
 
 namespace asr {
@@ -74,17 +76,23 @@ TEST(Recomputed, WeightsOfSamplesMakeTheLossAMeanOverSamples) {
   EXPECT_LT(relative_distance(again.applied_gradient(), again.gradient_of(loss)), kTolerance);
 }
 
-// F_i of the finished stage: the mean over blocks of samples of the squared gradient of a block's mean loss.
-torch::Tensor fisher_by_hand(Recomputation& again, int64_t block) {
-  again.set(Recomputation::kFirstStage);
+// The mean over blocks of samples of a block's squared gradient.
+using BlockGradient = std::function<torch::Tensor(const std::vector<int64_t>&)>;
+torch::Tensor squared_by_blocks(int64_t samples, int64_t block, const BlockGradient& gradient) {
   torch::Tensor sum;
-  const int64_t samples = again.samples(0);
   for (int64_t first = 0; first < samples; first += block) {
-    const auto loss = again.surprise(again.batch(0, range(first, first + block))).mean();
-    const auto squared = again.gradient_of(loss).square();
+    const auto squared = gradient(range(first, first + block)).square();
     sum = sum.defined() ? sum + squared : squared;
   }
   return sum / static_cast<double>(samples / block);
+}
+
+// F_i of the finished stage, of a block's mean loss.
+torch::Tensor fisher_by_hand(Recomputation& again, int64_t block) {
+  again.set(Recomputation::kFirstStage);
+  return squared_by_blocks(again.samples(0), block, [&](const std::vector<int64_t>& rows) {
+    return again.gradient_of(again.surprise(again.batch(0, rows)).mean());
+  });
 }
 
 TEST(Recomputed, EwcIsLambdaTimesFisherTimesTheSquaredWay) {
@@ -102,6 +110,98 @@ TEST(Recomputed, EwcIsLambdaTimesFisherTimesTheSquaredWay) {
     EXPECT_CLOSE(again.log["loss"].get<double>(), task.item<double>() + penalty);
     expect_gradient(again, {again.gradient_of(task), 2 * lambda * fisher * way});
   }
+}
+
+// Three stages, after each of which F is measured anew: by default the last one counts.
+TEST(Ewc, KeepsTheLastFisherOrTheirSumOrTheirDecayingSum) {
+  for (const std::string mode : {"", "latest", "sum", "online"}) {
+    SCOPED_TRACE(mode);
+    MethodOptions options = {{"online_gamma", "0.6"}, {"fisher_batch", "4"}, {"lambda", "300"}};
+    if (!mode.empty()) options.emplace_back("accumulate", mode);
+    OwnModelCase test("ewc", options);
+    test->lay_out(1);
+    const auto set = test->data();
+    std::vector<torch::Tensor> f;
+    for (int stage = 1; stage <= 3; ++stage) {
+      test->randomise(0.1 * stage);
+      auto context = test->stage_context(stage, set);
+      test->method->after_stage(context);
+      f.push_back(squared_by_blocks(12, 4, [&](const std::vector<int64_t>& rows) {
+        const auto batch = set.rows(rows);
+        Want want;
+        want.loss = false;
+        want.logits = true;
+        const Pass adapted{test->bank->bit(kTrainedSlot), nullptr};
+        const auto z = test->model->forward(batch.input, adapted, want).logits.to(at::kDouble);
+        const auto labels = batch.input.labels.masked_select(batch.input.labels.ge(0));
+        return flat_gradient(surprise_of(z, labels).mean(), test->trained);
+      }));
+    }
+    const std::map<std::string, torch::Tensor> kept = {
+        {"", f[2]}, {"latest", f[2]}, {"sum", f[0] + f[1] + f[2]}, {"online", f[0] * 0.36 + f[1] * 0.6 + f[2]}};
+    const auto& fisher = kept.at(mode);
+    EXPECT_LT(relative_distance(held_tensor(*test->method, "fisher").to(at::kDouble), fisher), kTolerance);
+    // The way is counted from where the last stage ended, in any case.
+    const auto anchor = flat_numbers(test->trained);
+    test->randomise(0.5);
+    const auto way = flat_numbers(test->trained) - anchor;
+    EXPECT_CLOSE(test->losses(set.rows({0, 1})).total().item<double>(),
+                 300 * (fisher * way.square()).sum().item<double>());
+  }
+}
+
+// States before the answers of a batch, by the adapters as they are, which a closed head reads.
+torch::Tensor answer_states(MethodCase& fixture, const SampleBatch& batch) {
+  Want want;
+  want.loss = false;
+  want.state = true;
+  const Pass adapted{fixture.bank->bit(kTrainedSlot), nullptr};
+  return fixture.model->forward(batch.input, adapted, want).state.to(at::kDouble);
+}
+
+// A closed head over the answers of these samples with large numbers in it, so that its choices are far apart.
+torch::Tensor close_head(MethodCase& fixture, const SampleSet& set) {
+  at::NoGradGuard no_grad;
+  fixture.objective = closed_objective(*fixture.model, answers_of({&set}));
+  const auto head = fixture.objective->parameters().at(0).second;
+  head.normal_(0, 0.5);
+  return head;
+}
+
+TEST(Ewc, HoldsAClosedHeadByAFisherOfItsOwn) {
+  OwnModelCase test("ewc", MethodOptions{{"fisher_batch", "4"}, {"lambda", "300"}});
+  const auto set = test->data();
+  const auto head = close_head(*test.fixture, set);
+  test->lay_out(1);
+  test->randomise();
+  const auto adapters = test->trained;
+  test->trained.push_back(test->objective->parameters().at(0));
+  auto context = test->stage_context(1, set);
+  test->method->after_stage(context);
+  const auto answers = answers_of({&set});
+  const auto fisher = squared_by_blocks(12, 4, [&](const std::vector<int64_t>& rows) {
+    std::vector<int64_t> places;
+    for (const int64_t row : rows)
+      places.push_back(std::find(answers.begin(), answers.end(), set.info(row).answer) - answers.begin());
+    const auto right = torch::tensor(places, at::kLong);
+    const auto state = answer_states(*test.fixture, set.rows(rows));
+    const auto z = state.mm(head.detach().to(at::kDouble).t());
+    // The mean of -log p has the slope (p - [it is the right one]) state / samples.
+    const auto wrong = z.detach().softmax(1) - at::one_hot(right, z.size(1)).to(at::kDouble);
+    const auto of_head = wrong.t().mm(state.detach()) / static_cast<double>(rows.size());
+    return at::cat({flat_gradient(surprise_of(z, right).mean(), adapters), of_head.flatten()});
+  });
+  const auto found = held_tensor(*test->method, "fisher").to(at::kDouble);
+  ASSERT_EQ(found.numel(), fisher.numel());
+  const int64_t own = head.numel(), others = found.numel() - own;
+  const auto of_head = fisher.narrow(0, others, own);
+  EXPECT_LT(relative_distance(found.narrow(0, 0, others), fisher.narrow(0, 0, others)), kTolerance);
+  EXPECT_LT(relative_distance(found.narrow(0, others, own), of_head), kTolerance);
+  {
+    at::NoGradGuard no_grad;
+    head.add_(0.1);  // and nothing else
+  }
+  EXPECT_CLOSE(test->losses(set.rows({0, 1})).total().item<double>(), 300 * 0.01 * of_head.sum().item<double>());
 }
 
 // T^2 KL(p_old || p_new) of distributions at temperature T, the mean over rows, by its definition.
@@ -133,6 +233,39 @@ TEST(Recomputed, LwfIsTheDivergenceFromTheStageBefore) {
                      ((new_logits.detach() / temperature).softmax(1) - (old_logits / temperature).softmax(1)) /
                      static_cast<double>(old_logits.size(0));
   expect_gradient(again, {again.gradient_of(task), again.gradient_of((new_logits * slope).sum())});
+}
+
+// Adapters and head have both moved since: the teacher chooses by its own of either.
+TEST(Lwf, AClosedHeadIsHeldToItsEarlierSelf) {
+  constexpr double weight = 1.5, temperature = 3;
+  OwnModelCase test("lwf", MethodOptions{{"weight", "1.5"}, {"temperature", "3"}});
+  const auto set = test->data();
+  const auto head = close_head(*test.fixture, set);
+  test->lay_out(1);
+  test->randomise(0.3);
+  auto context = test->stage_context(1, set);
+  test->method->begin_stage(context);
+  test->method->after_stage(context);
+  const auto batch = set.rows(range(0, 6));
+  const auto old_state = answer_states(*test.fixture, batch).detach();
+  const auto old_logits = old_state.mm(head.detach().to(at::kDouble).t());
+  {
+    at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : test->bank->tensors_of(kTrainedSlot)) tensor.mul_(-0.5).add_(0.05);
+    head.mul_(0.5).add_(torch::randn_like(head) * 0.25);
+  }
+  const auto state = answer_states(*test.fixture, batch).detach();
+  const auto moved = head.detach().to(at::kDouble);
+  const auto logits = state.mm(moved.t());
+  const double distilled = weight * divergence_by_hand(old_logits, logits, temperature);
+  const double with_new_head = weight * divergence_by_hand(old_state.mm(moved.t()), logits, temperature);
+  EXPECT_GT(std::abs(with_new_head - distilled), 0.01 * distilled) << "whose head it is makes no difference here";
+  const auto found = test->losses(batch).total();
+  EXPECT_CLOSE(found.item<double>(), distilled);
+  // d / dW = weight T (q - p)^T state / samples
+  const auto slope =
+      weight * temperature * ((logits / temperature).softmax(1) - (old_logits / temperature).softmax(1)) / 6;
+  EXPECT_LT(relative_distance(gradients(found, {head})[0].to(at::kDouble), slope.t().mm(state)), kTolerance);
 }
 
 // Six samples of the stage and two of the one before make a batch of eight, whose loss is one mean over all answer

@@ -2,6 +2,8 @@
 // computes from.
 #pragma once
 
+#include <set>
+
 #include "data/encoded_samples.h"
 #include "methods/method.h"
 #include "tests/train/run_support.h"
@@ -99,7 +101,8 @@ struct MethodCase {
     Want want;
     objective->ask_for_logits(want);
     const auto routed = pass(batch, 1, false);
-    const auto output = model->forward(routed.seen(batch).input, routed.pass(), want);
+    auto output = model->forward(routed.seen(batch).input, routed.pass(), want);
+    if (method->needs(2).logits) output.logits = objective->logits(output);
     const auto logits = [&](const Pass& other, const std::vector<torch::Tensor>& parameters) {
       return objective->logits_of(*model, batch, other, parameters);
     };
@@ -109,6 +112,14 @@ struct MethodCase {
     return out;
   }
 };
+
+// The different answers of these samples, sorted: what a closed head may choose from.
+inline std::vector<std::string> answers_of(const std::vector<const SampleSet*>& sets) {
+  std::set<std::string> answers;
+  for (const auto* set : sets)
+    for (const auto& info : set->infos()) answers.insert(info.answer);
+  return {answers.begin(), answers.end()};
+}
 
 using MethodOptions = std::vector<std::pair<std::string, std::string>>;  // without the method's name before them
 

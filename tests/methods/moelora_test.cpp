@@ -1,6 +1,7 @@
 // MoELoRA: y = W x + s sum_i softmax(W_r x)_i B_i A_i x with all experts, lora_rank shared out among them.
 #include <cmath>
 
+#include "tensor/torch_compat.h"
 #include "tests/methods/method_case.h"
 
 namespace asr {
@@ -84,6 +85,25 @@ TEST(MoeLora, CountsAsTheFormulaDoes) {
   EXPECT_EQ(fixture.bank->trained().size(), fixture.bank->tensors().size());
   fixture.lay_out(2);
   EXPECT_EQ(fixture.bank->slots(), std::vector<std::string>{kTrainedSlot});
+}
+
+// Nothing is frozen when a stage is over: every expert and every router learns from the next one's data.
+TEST(MoeLora, AllOfItLearnsInALaterStageToo) {
+  OwnModelCase test("moelora", MethodOptions{{"experts", "2"}});
+  const auto first = test->data(0), second = test->data(1);
+  test.begin(1, first);
+  test->randomise(0.3);
+  auto over = test->stage_context(1, first);
+  test->method->after_stage(over);
+  test.begin(2, second);
+  const auto trained = test->bank->trained();
+  EXPECT_EQ(trained.size(), 5 * test->model->sites().size());  // two A, two B and a router each
+  std::vector<torch::Tensor> all;
+  for (const auto& [name, tensor] : trained) all.push_back(tensor);
+  const Pass training{test->bank->training(), nullptr};
+  const auto found = gradients(test->objective->loss_of(*test->model, second.rows(range(0, 6)), training), all);
+  for (size_t i = 0; i < all.size(); ++i)
+    EXPECT_TRUE(found[i].defined() && found[i].abs().max().item<double>() > 0) << trained[i].first;
 }
 
 TEST(MoeLora, RefusesARankThatCannotBeShared) {

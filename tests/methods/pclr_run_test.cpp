@@ -68,7 +68,7 @@ TEST_P(PclrKinds, IntegrateOverTwoProcesses) {
                                              {"stream.val", "2"},
                                              {"per_device_train_batch_size", "2"},
                                              {"lora_rank", "4"},
-                                             {"lora_alpha", "256"},
+                                             {"lora_alpha", "32"},
                                              {"attention.layers", "1"},
                                              {"attention.grid", "6"},
                                              {"analysis.samples", "2"},

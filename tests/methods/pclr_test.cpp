@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "methods/terms/sample_queries.h"
 #include "tests/methods/pclr_case.h"
 
 namespace asr {
@@ -56,6 +57,32 @@ TEST(Pclr, AlignmentLeavesOutKeysOfRanksThatAreNotThere) {
   // Of four keys, two are the others turned round: 1 - cos and 1 + cos, of text and picture, are 2 on average.
   EXPECT_NEAR(all, 2, 1e-5);
   EXPECT_LT(some, 1.9);
+}
+
+// A question without a picture has zeros in the place of one, beside others that have pictures and alone.
+TEST(Pclr, AQueryHasZerosWhereThereIsNoPicture) {
+  const auto model = load_backbone(ASR_SOURCE_DIR "/tests/fixtures/models/llava");
+  const Image8 picture{32, 32, std::vector<uint8_t>(32 * 32 * 3, 90)};
+  std::vector<PackItem> items(3);
+  for (auto& item : items) {
+    item.id = "an item";
+    item.question = "what is it?";
+  }
+  items[1].images = {&picture};
+  SampleQueries queries;
+  queries.text_width = model->token_embedding().size(1);
+  for (const bool together : {true, false}) {
+    SampleBatch batch;
+    batch.input = model->pack(together ? items : std::vector<PackItem>{items[0]});
+    const auto found = queries.of(*model, batch);
+    const int64_t width = found.size(1) - queries.text_width;
+    ASSERT_GT(width, 0);
+    for (int64_t b = 0; b < found.size(0); ++b) {
+      const auto text = found[b].narrow(0, 0, queries.text_width), seen = found[b].narrow(0, queries.text_width, width);
+      EXPECT_NEAR(text.norm().item<double>(), 1, 1e-5) << b;
+      EXPECT_NEAR(seen.norm().item<double>(), b == 1 ? 1 : 0, b == 1 ? 1e-5 : 0) << b;
+    }
+  }
 }
 
 // Every stage but the last ends with an integration once the pool is full.

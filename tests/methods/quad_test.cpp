@@ -18,8 +18,8 @@ class QuadCase : public MethodCase {
       : QuadCase(std::make_unique<TemporaryFolder>(), options, kind) {}
 
   void listen(std::unique_ptr<Objective> to) {
-    objective = std::make_unique<ListeningObjective>(std::move(to));
-    listening = static_cast<ListeningObjective*>(objective.get());
+    objective = std::move(to);
+    listening = &listen_to(objective);
   }
   // The first stage is over, and training has left the teacher.
   void enter_second_stage(const SampleSet& first, const SampleSet& second) {
@@ -70,7 +70,7 @@ class QuadCase : public MethodCase {
     return PlainTiny(dynamic_cast<const TinyBackbone&>(*model), added);
   }
 
-  ListeningObjective* listening = nullptr;
+  const ListeningObjective* listening = nullptr;
 
  private:
   QuadCase(std::unique_ptr<TemporaryFolder> folder, const std::vector<Assignment>& options, const std::string& kind)
@@ -186,10 +186,7 @@ TEST(Quad, TermsAreThoseOfAModelComputedByHand) {
 TEST(Quad, AClosedHeadIsHeldToItsEarlierSelf) {
   QuadCase fixture({{"quad.questions", "1", "test"}});
   const auto first = fixture.data(0), second = fixture.data(1);
-  std::set<std::string> choices;
-  for (const auto* set : {&first, &second})
-    for (const auto& info : set->infos()) choices.insert(info.answer);
-  fixture.listen(closed_objective(*fixture.model, {choices.begin(), choices.end()}));
+  fixture.listen(closed_objective(*fixture.model, answers_of({&first, &second})));
   fixture.enter_second_stage(first, second);
   const auto head = fixture.objective->parameters()[0].second.detach().clone().to(at::kDouble);
   fixture.move_on();
@@ -215,6 +212,19 @@ TEST(Quad, AClosedHeadIsHeldToItsEarlierSelf) {
   ASSERT_EQ(found.losses.size(), 3u);
   EXPECT_NEAR(found.losses[1].first.item<double>(), answers.mean().loss, 2e-4 * answers.mean().loss);
   EXPECT_NEAR(found.losses[2].first.item<double>(), attention.loss, 2e-4 * attention.loss);
+}
+
+// Ten tokens, unless the option says otherwise.
+TEST(Quad, LetsTheTeacherAnswerInSoManyTokens) {
+  for (const int64_t longest : {10, 3}) {
+    std::vector<Assignment> options;
+    if (longest != 10) options.push_back({"quad.answer_tokens", std::to_string(longest), "test"});
+    QuadCase fixture(options);
+    const auto first = fixture.data(0), second = fixture.data(1);
+    fixture.enter_second_stage(first, second);
+    fixture.step(second, {0, 1});
+    EXPECT_EQ(fixture.listening->limits, std::vector<int64_t>{longest});
+  }
 }
 
 TEST(Quad, NothingIsAskedInTheFirstStageNorPulledBeforeTheFirstStep) {

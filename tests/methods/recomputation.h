@@ -37,6 +37,29 @@ inline std::vector<Assignment> recomputed_run(const TemporaryFolder& folder, con
   return list;
 }
 
+// -log p of what each row should choose, [N]: z_right - log sum exp z, spelt out.
+inline torch::Tensor surprise_of(const torch::Tensor& z, const torch::Tensor& right) {
+  const auto chosen = z.gather(1, right.unsqueeze(1)).squeeze(1);
+  const auto highest = z.amax(1);
+  return highest + (z - highest.unsqueeze(1)).exp().sum(1).log() - chosen;
+}
+
+// The gradient of a scalar for all of these, flat.
+inline torch::Tensor flat_gradient(const torch::Tensor& scalar, const NamedParameters& parameters) {
+  std::vector<torch::Tensor> inputs, parts;
+  for (const auto& [name, tensor] : parameters) inputs.push_back(tensor);
+  const auto found = gradients(scalar, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    parts.push_back((found[i].defined() ? found[i] : torch::zeros_like(inputs[i])).flatten());
+  return at::cat(parts).to(at::kDouble);
+}
+
+inline torch::Tensor flat_numbers(const NamedParameters& parameters) {
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, tensor] : parameters) parts.push_back(tensor.detach().flatten());
+  return at::cat(parts).to(at::kDouble);
+}
+
 class Recomputation {
  public:
   static constexpr int kFirstStage = 3, kBefore = 4, kStep = 5;  // steps done
@@ -62,23 +85,12 @@ class Recomputation {
     at::NoGradGuard no_grad;
     for (auto& [name, tensor] : parameters) tensor.copy_(load_tensor(file, "adapter." + name));
   }
-  torch::Tensor flat() const {
-    std::vector<torch::Tensor> parts;
-    for (const auto& [name, tensor] : parameters) parts.push_back(tensor.detach().flatten());
-    return at::cat(parts).to(at::kDouble);
-  }
+  torch::Tensor flat() const { return flat_numbers(parameters); }
   torch::Tensor flat_after(int step) {
     set(step);
     return flat();
   }
-  torch::Tensor gradient_of(const torch::Tensor& scalar) const {
-    std::vector<torch::Tensor> inputs, parts;
-    for (const auto& [name, tensor] : parameters) inputs.push_back(tensor);
-    const auto found = gradients(scalar, inputs);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      parts.push_back((found[i].defined() ? found[i] : torch::zeros_like(inputs[i])).flatten());
-    return at::cat(parts).to(at::kDouble);
-  }
+  torch::Tensor gradient_of(const torch::Tensor& scalar) const { return flat_gradient(scalar, parameters); }
   // What the optimizer was given in the step, from its first moment m <- 0.9 m + 0.1 g.
   torch::Tensor applied_gradient() const {
     const auto before = load_tensor(checkpoint(kBefore), "optimizer.first").to(at::kDouble),
@@ -112,13 +124,9 @@ class Recomputation {
     want.logits = true;
     return model->forward(of.input, Pass{}, want).logits.to(at::kDouble);
   }
-  // -log p of every answer token: z_label - log sum exp z, spelt out. [N]
+  // Of every answer token.
   torch::Tensor surprise(const SampleBatch& of) const {
-    const auto z = logits(of);
-    const auto labels = of.input.labels.masked_select(of.input.labels.ge(0));
-    const auto chosen = z.gather(1, labels.unsqueeze(1)).squeeze(1);
-    const auto highest = z.amax(1);
-    return highest + (z - highest.unsqueeze(1)).exp().sum(1).log() - chosen;
+    return surprise_of(logits(of), of.input.labels.masked_select(of.input.labels.ge(0)));
   }
 
  private:

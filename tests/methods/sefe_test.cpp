@@ -148,6 +148,34 @@ TEST_F(SefeStages, AListCountsPositionsOnceAStage) {
   EXPECT_NEAR(fixture->losses(set->rows(range(0, 4))).total().item<double>(), 3 * each, 1e-4 * 3 * each);
 }
 
+TEST_F(SefeStages, TwoPercentAreMarkedByDefault) {
+  begin({});
+  const double once = terms(0.02).first;
+  EXPECT_NEAR(fixture->losses(set->rows(range(0, 4))).total().item<double>(), 2500 * once, 1e-4 * 2500 * once);
+}
+
+TEST(Sefe, AFirstStagePaysNothingAndALaterOneBeginsAtZero) {
+  OwnModelCase test("sefe", {});
+  const auto set = test->data();
+  test.begin(1, set);
+  test->randomise();
+  EXPECT_TRUE(test->losses(set.rows(range(0, 4))).losses.empty());
+  auto first = test->stage_context(1, set);
+  test->method->after_stage(first);
+  test.begin(2, set);
+  ASSERT_EQ(test->bank->layout("stage-2").sites.size(), test->bank->layout("stage-1").sites.size());
+  for (const auto& site : test->bank->layout("stage-2").sites) {
+    const auto& fresh = test->bank->at("stage-2", site.site).experts[0];
+    EXPECT_EQ(fresh.b.abs().max().item<double>(), 0) << site.site;
+    EXPECT_GT(fresh.a.abs().max().item<double>(), 0) << site.site;
+    EXPECT_FALSE(fresh.a.equal(test->bank->at("stage-1", site.site).experts[0].a)) << site.site;
+  }
+  // Nothing is written anywhere yet, but it would cost something.
+  const auto added = test->losses(set.rows(range(0, 4)));
+  ASSERT_EQ(added.losses.size(), 1u);
+  EXPECT_EQ(added.total().item<double>(), 0);
+}
+
 TEST_F(SefeStages, FinishedStagesAreInTheWeights) {
   begin({});
   const auto site = fixture->model->sites().front();
@@ -278,7 +306,7 @@ TEST(Sefe, RefusesWhatStylesCannotServe) {
     return message;
   };
   EXPECT_CONTAINS(refused("sefe", {{"head", "answers"}}), "set head=generate or sefe.styles=0");
-  EXPECT_CONTAINS(refused("er+sefe", {}), "name sefe first");
+  EXPECT_EQ(refused("er+sefe", {}), "");
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 namespace asr {
 
-void PreviousAdapter::check_possible(const AdapterBank& bank) const {
-  check(!bank.has(kProjectorSlot), method_,
+void PreviousAdapter::check_possible(const PhasePlan& stage) const {
+  check(!stage.whole_projector, method_,
         "'s teacher is an adapter alone, and this run trains the projector whole; set projector=adapter or frozen");
 }
 

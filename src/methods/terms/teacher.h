@@ -13,8 +13,8 @@ class PreviousAdapter {
  public:
   explicit PreviousAdapter(std::string method) : method_(std::move(method)), slot_(method_ + ".teacher") {}
 
-  // Asked before anything is trained: a projector that is trained whole is in no adapter.
-  void check_possible(const AdapterBank& bank) const;
+  // A projector that is trained whole is in no adapter.
+  void check_possible(const PhasePlan& stage) const;
   void take(StageContext& stage);  // when a stage is over
 
   bool there(const AdapterBank& bank) const { return bank.has(slot_); }
