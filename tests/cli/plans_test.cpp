@@ -1,6 +1,8 @@
 // asr admit and asr tune --protocol on runs that are fabricated with a score function of ours, so that what they choose
 // and report is known; what is missing is listed, run or refused.
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <functional>
 
 #include "tests/support/program.h"
@@ -181,6 +183,30 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
   EXPECT_EQ(read_text(folder / "out/chosen.csv"), both);
   const auto table = read_text(folder / "out/runs.csv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
+}
+
+// Killed while it runs, it goes on until every run of its plan is in the table.
+TEST_F(Plans, AProtocolThatWasKilledGoesOn) {
+  const std::string row = "rows:\n  vanilla:\n    method: vanilla\n    rates: [0.001, 0.002]\n";
+  write_text(folder / "p.yaml", "tuning_seeds: [101]\ntest_seeds: [1, 2]\nfinalists: 1\nsearch: line\n" + row +
+                                    "    strength: num_train_epochs\n    values: [2, 1]\n");
+  const std::vector<std::string> command = {"tune",  folder / "c.yaml", "--protocol", folder / "p.yaml",
+                                            "--set", "stream.tasks=2"};
+  const auto first = point(0.001, "num_train_epochs", 1);
+  const auto kept = folder / ("out/tune/vanilla/" + first + "/seed-101/vanilla:" + first + "-seed101/metrics.json");
+  const pid_t child = start_program(command, folder / "errors");
+  for (int i = 0; i < 6000 && !std::filesystem::exists(kept); ++i) usleep(10'000);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(std::filesystem::exists(kept)) << read_text(folder / "errors");
+  ASSERT_FALSE(std::filesystem::exists(folder / "out/chosen.csv")) << "it had ended before it was killed";
+  expect_refused(command, "use --resume");
+  auto resumed = command;
+  resumed.push_back("--resume");
+  const auto done = run_executable(resumed);
+  ASSERT_EQ(done.status, 0) << done.error;
+  const auto table = read_text(folder / "out/runs.csv");
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 3 + 2) << table;
 }
 
 // A row whose rates are done goes on to its strengths, whatever the other rows lack.

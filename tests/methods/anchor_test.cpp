@@ -5,6 +5,7 @@
 #include "methods/terms/anchors.h"
 #include "spectral/memory.h"
 #include "tests/data/thread_team.h"
+#include "tests/methods/every_kind.h"
 #include "tests/methods/method_case.h"
 #include "tests/methods/recomputation.h"
 #include "train/audit.h"
@@ -169,6 +170,11 @@ TEST(Anchored, TwoProcessesDoWhatOneDoes) {
                                                              {"per_device_train_batch_size", "7"}}),
                                    2);
   for (const char* method : {"/asr", "/asr+er"}) expect_close_runs(one + method, two + method, 1e-4);
+}
+
+// Cross-attention, and a Q-Former, whose own attention is what is looked at.
+TEST(Anchored, RunsOnEveryKindOfModel) {
+  expect_runs_on_every_kind("asr", {{"asr.target", "both"}});
 }
 
 TEST(Anchored, IsInTheEstimate) {

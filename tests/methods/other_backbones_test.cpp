@@ -53,13 +53,16 @@ class OtherBackbones : public ::testing::TestWithParam<std::string> {
 };
 TemporaryFolder* OtherBackbones::place_ = nullptr;
 
-INSTANTIATE_TEST_SUITE_P(Registered, OtherBackbones, ::testing::ValuesIn(methods_of_the_program()),
-                         [](const ::testing::TestParamInfo<std::string>& entry) {
-                           std::string out = entry.param;
-                           for (char& c : out)
-                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-                           return out;
-                         });
+std::string name_of_case(const ::testing::TestParamInfo<std::string>& entry) {
+  std::string out = entry.param;
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registered, OtherBackbones, ::testing::ValuesIn(methods_of_the_program()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Combined, OtherBackbones, ::testing::Values("asr+route", "asr+keeplora", "asr+o-lora"),
+                         name_of_case);
 
 // Under the closed head, with accumulation: two stages of one step, by one process and by two.
 TEST_P(OtherBackbones, WithTheClosedHeadAndTwoProcesses) {

@@ -171,18 +171,24 @@ TEST_P(PclrActive, AnswersByTheNewRanksOrThePastOnes) {
   EXPECT_LT(last_ones, 24);
 }
 
-// Old ranks are chosen by their keys: those with the highest scores, sample by sample.
-TEST(Pclr, TakesTheOldRanksWhoseKeysAreNearest) {
-  PclrCase one(MethodOptions{{"active", "2"}});
-  const auto first = one.made->data(0), second = one.made->data(5);
-  one.begin(1, first);
-  one.end(1, first);
-  one.begin(2, second);
+class PclrModels : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Widths, PclrModels, ::testing::Values("", "internvl"),
+                         [](const auto& model) { return model.param.empty() ? "Equal" : "Unequal"; });
+
+// Old ranks are chosen by their keys: those with the highest scores, sample by sample. Pictures count by their width
+// over that of texts, which are 24 and 32 on the second model.
+TEST_P(PclrModels, TakesTheOldRanksWhoseKeysAreNearest) {
+  PclrCase one(MethodOptions{{"active", "2"}}, GetParam());
+  const int64_t text = one.made->model->token_embedding().size(1);
+  const auto first = one.data(0), second = one.data(5);
+  one.begin(1, *first);
+  one.end(1, *first);
+  one.begin(2, *second);
   auto generator = at::detail::createCPUGenerator(5);
   auto keys = one.stored("past_keys").clone();
   keys.narrow(0, 0, 4).copy_(at::randn({4, keys.size(1)}, generator, at::CPU(at::kFloat)));
   put_tensor(*one.made->method, "past_keys", keys);
-  const auto batch = first.rows(range(0, 12));
+  const auto batch = first->rows(range(0, 12));
   const auto own = query_of(*one.made, batch);
   const auto routed = one.made->pass(batch, 2, true);
   const auto past = routed.given.at(one.made->bank->number("past"));
@@ -190,7 +196,7 @@ TEST(Pclr, TakesTheOldRanksWhoseKeysAreNearest) {
   for (int64_t b = 0; b < 12; ++b) {
     if (past[b].sum().item<int64_t>() != 2) continue;  // one of the last stage
     std::vector<std::pair<double, int64_t>> scores;
-    for (int64_t k = 0; k < 4; ++k) scores.emplace_back(key_score(own[b], keys[k]), k);
+    for (int64_t k = 0; k < 4; ++k) scores.emplace_back(key_score(own[b], keys[k], text), k);
     std::sort(scores.rbegin(), scores.rend());
     const std::set<int64_t> best = {scores[0].second, scores[1].second};
     for (int64_t k = 0; k < 4; ++k) EXPECT_EQ(past[b][k].item<double>(), best.count(k) > 0 ? 1 : 0) << b << " " << k;
