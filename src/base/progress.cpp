@@ -1,24 +1,19 @@
 #include "base/progress.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/window.h"
 
 namespace asr {
 namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kPlainLine = std::chrono::seconds(10);
+constexpr int kColumns = 80;    // of a terminal that does not say
 constexpr int kPlainShare = 8;  // a plain line comes when this part of the time so far has passed since the last
-
-int window_columns(std::FILE* stream) {
-  winsize size{};
-  if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
 
 }  // namespace
 
@@ -78,7 +73,8 @@ void Progress::draw(bool last) {
   drawn_ = Clock::now();
   const double elapsed = std::chrono::duration<double>(drawn_ - start_).count();
   if (terminal_) {
-    std::fprintf(stream_, "\r\033[K%s%s", line(elapsed, window_columns(stream_)).c_str(), last ? "\n" : "");
+    const int window = window_columns(stream_);
+    std::fprintf(stream_, "\r\033[K%s%s", line(elapsed, window > 0 ? window : kColumns).c_str(), last ? "\n" : "");
   } else {
     std::fprintf(stream_, "%s\n", line(elapsed, 0).c_str());
     printed_ = true;

@@ -131,6 +131,18 @@ bool steers_terminal(const std::string& text, size_t at, size_t length) {
 
 }  // namespace
 
+std::vector<std::string> broken(const std::string& text, size_t columns) {
+  std::vector<std::string> out(1);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const auto word = text.substr(begin, end - begin);
+    if (!out.back().empty() && out.back().size() + 1 + word.size() > columns) out.emplace_back();
+    out.back() += (out.back().empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return out;
+}
+
 std::string printable(const std::string& text, size_t limit) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

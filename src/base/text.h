@@ -26,6 +26,9 @@ std::string human_duration(double seconds);  // "8s", "2m 05s", "1h 12m"
 bool parse_double(const std::string& text, double& value);
 bool parse_int(const std::string& text, int64_t& value);
 
+// Lines of at most `columns`, broken at spaces; a longer word stays whole, so that a path can be copied.
+std::vector<std::string> broken(const std::string& text, size_t columns);
+
 // One line of a file or terminal, with control characters shown as escapes, cut to `limit`.
 std::string printable(const std::string& text, size_t limit = 60);
 

@@ -1,11 +1,7 @@
 // asr doctor CONFIG.yaml...: what would stop a run, and what it would cost, before any model is loaded.
 #include "cli/doctor.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -18,6 +14,7 @@
 #include "base/folders.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/window.h"
 #include "io/safetensors.h"
 #include "io/safetensors_metadata.h"
 #include "io/word_tokenizer.h"
@@ -35,29 +32,6 @@ namespace fs = std::filesystem;
 const char* name_of(Verdict verdict) {
   static const char* const kNames[] = {"ok", "assumed", "WARNING", "FAILS"};
   return kNames[static_cast<size_t>(verdict)];
-}
-
-// Lines of at most `columns`, broken at spaces; a longer word stays whole, so that a path can be copied.
-std::vector<std::string> broken(const std::string& text, size_t columns) {
-  std::vector<std::string> out(1);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const auto word = text.substr(begin, end - begin);
-    if (!out.back().empty() && out.back().size() + 1 + word.size() > columns) out.emplace_back();
-    out.back() += (out.back().empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return out;
-}
-
-int terminal_columns() {
-  if (const char* set = std::getenv("COLUMNS")) {
-    int64_t columns = 0;
-    if (parse_int(set, columns) && columns > 0 && columns < 10000) return static_cast<int>(columns);
-  }
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) return size.ws_col;
-  return 0;
 }
 
 }  // namespace
@@ -276,7 +250,7 @@ void run(const DoctorArguments& arguments, const Common& common) {
     reports.push_back(report_of(e));
     if (common.json) continue;
     if (settings.size() > 1) std::cout << (reports.size() > 1 ? "\n" : "") << join(one.configs, " ") << "\n";
-    std::cout << e.table.text(terminal_columns());
+    std::cout << e.table.text(output_columns());
   }
   if (common.json) print_json(settings.size() == 1 ? reports[0] : json{{"passed", !failed}, {"settings", reports}});
   if (failed) throw Error("the configuration would not run; see the lines marked FAILS", 2);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/version.h"
 #include "tensor/numeric_kernels.h"
 #include "tensor/runtime.h"
@@ -54,6 +55,7 @@ int run(int argc, char** argv) {
   bool version = false;
   CLI::App app{"Attention-Spectrum Regularization: replay-free continual learning for multimodal LLMs", "asr"};
   app.fallthrough();
+  app.formatter(help_formatter());
   app.add_flag("--json", common.json, "print one JSON object on stdout");
   app.add_option("--threads", threads, "compute threads (default: one per usable CPU)")->check(CLI::Range(0, 1024));
   app.add_option("--log", log_level, "debug | info | warn | off")->type_name("LEVEL");

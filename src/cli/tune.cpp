@@ -296,9 +296,9 @@ void add_tune_command(CLI::App& app, Common& common) {
   command->footer(
       "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C leaves a\n"
       "checkpoint, and --resume goes on. With --protocol every run is in output_dir/SPLIT/LABEL/POINT/seed-N, all of\n"
-      "them in output_dir/runs.csv, what was searched and chosen in output_dir/chosen.csv (docs/protocol.md). Exit "
-      "status: 0 if a value was chosen, 2 for a bad grid or configuration\n"
-      "(found before any training), 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
+      "them in output_dir/runs.csv, what was searched and chosen in output_dir/chosen.csv (docs/protocol.md).\n"
+      "Exit status: 0 if a value was chosen, 2 for a bad grid or configuration (found before any training), 1 if a\n"
+      "run failed, 130 or 143 after Ctrl-C or SIGTERM.");
   command->callback([a, &common] { tune(*a, common); });
 }
 

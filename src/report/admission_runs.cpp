@@ -192,15 +192,24 @@ struct AdmissionSides {
   AdmissionSide vanilla, joint;
 };
 
+// Rows of other ranks train other numbers. Runs that do not say are of their own.
+bool trains_as_many(const Run& a, const Run& b) {
+  const auto numbers = [](const Run& run) { return run.cost.adapter_parameters; };
+  return admission_row(a) == admission_row(b) || numbers(a) == numbers(b);
+}
+
 // Fills in what the verdict is of, too.
 AdmissionSides admission_sides(const std::vector<Run>& runs, const AdmissionMethods& methods,
                                AdmissionVerdict& verdict) {
   const auto& table = verdict.table;
   RunPointers vanilla, joint;
+  const auto plain = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    return run.complete && run.method == methods.vanilla && admission_row(run) == methods.vanilla;
+  });
   for (const auto& run : runs) {
     if (!run.complete) continue;
     if (run.method == methods.joint) joint.push_back(&run);
-    if (run.method == methods.vanilla && admission_row(run) == methods.vanilla) vanilla.push_back(&run);
+    if (run.method == methods.vanilla && plain != runs.end() && trains_as_many(run, *plain)) vanilla.push_back(&run);
   }
   check(!vanilla.empty(), table, ": has no row '", methods.vanilla, "', which joint training is compared with");
   check(!joint.empty(), table, ": has no row of the method ", methods.joint,

@@ -14,8 +14,8 @@ struct AdmissionMethods {
   std::string vanilla, joint;
 };
 
-// Vanilla is the row of that name alone, since rows of other ranks have other names; joint is every row of that method,
-// at the best setting of them all. What is missing is an error that names `table`.
+// Vanilla is the row of that name, and rows of that method which train as many numbers; joint is every row of its
+// method. Each is taken at the best setting of them all. What is missing is an error that names `table`.
 AdmissionVerdict judge_runs(const std::vector<Run>& runs, const std::string& table, const AdmissionMethods& methods);
 
 }  // namespace asr

@@ -12,6 +12,12 @@ TEST(Text, EditDistanceCountsTranspositionsAsOne) {
   EXPECT_EQ(edit_distance("same", "same"), 0);
 }
 
+TEST(Text, LinesAreBrokenAtSpaces) {
+  EXPECT_EQ(broken("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+  EXPECT_EQ(broken("/a/long/path x", 5), (std::vector<std::string>{"/a/long/path", "x"}));
+  EXPECT_EQ(broken("", 5), std::vector<std::string>{""});
+}
+
 TEST(Text, NearestNameIsOfferedOnlyWhenNear) {
   EXPECT_EQ(did_you_mean("spectrl", {"spectrum", "memory"}), "; did you mean 'spectrum'?");
   EXPECT_EQ(did_you_mean("xyzzy", {"spectrum", "memory"}), "; known: spectrum, memory");

@@ -26,6 +26,7 @@ class AdmissionRuns : public testing::Test {
     run.tasks = {"a", "b"};
     run.scores = {{"AP", ap}, {"AF", 30}, {"MFT", mft}, {"zero_shot", 10}};
     run.outside = 5;
+    run.cost.adapter_parameters = label.find("rank-96") == std::string::npos ? 100 : 600;
     runs.push_back(run);
     return runs.back();
   }
@@ -60,6 +61,15 @@ class AdmissionRuns : public testing::Test {
 
   std::vector<asr::Run> runs;
 };
+
+// More passes are a row of their own, another rank is another method's business.
+TEST_F(AdmissionRuns, ARowOfVanillaThatTrainsAsManyNumbersCounts) {
+  add(label_at("vanilla-long", "0.002"), 101, 0.002, 30, 58);
+  for (int64_t seed = 1; seed <= 3; ++seed) add("vanilla-long", seed, 0.002, 28, 57);
+  const auto verdict = judged();
+  EXPECT_EQ(verdict.vanilla, "vanilla-long:learning_rate=0.002,num_train_epochs=1");
+  EXPECT_NEAR(verdict.admission.vanilla_ap.mean, 28, 1e-12);
+}
 
 TEST_F(AdmissionRuns, TheBestOnTuneIsComparedOnTest) {
   const auto verdict = judged();
