@@ -68,6 +68,21 @@ paper_page() {
     "$asr" ${command#asr } | folded
   done
 }
+# Whether streams measure forgetting, judged from the runs behind the other pages. usage: admission_page TITLE FILE...
+admission_page() {
+  local title=$1
+  shift
+  echo "# $title"
+  echo
+  echo "What the program prints, all of it; [protocol.md](protocol.md#which-streams-measure-forgetting) says what is asked of"
+  echo "a stream, [results.md](results.md) what it means. The command:"
+  echo
+  echo "    build/asr admit --runs $*" | sed 's/ results/ \\\n      results/3; s/ results/ \\\n      results/5; s/ results/ \\\n      results/7'
+  echo
+  "$asr" admit --runs "$@" | while IFS= read -r line; do
+    if [[ $line == "note: "* ]]; then fold -s -w 108 <<<"$line" | sed '2,$s/^/  /'; else echo "$line"; fi
+  done | sed 's/ *$//; s/^\(.\)/    \1/'
+}
 # Prose is folded, tables are not.
 folded() {
   while IFS= read -r line; do
@@ -90,6 +105,9 @@ each_page() {
     results/world-cit.csv:small
   "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
     results/world-hue.csv:capacity
+  "$1" results_admitted admission_page "Which streams measure forgetting" \
+    results/world-hue.csv:short results/world-rule.csv:short results/world-code.csv:small results/world-cue.csv:faint \
+    results/world-blur.csv:faint results/world-thing.csv:thing results/world-10.csv:methods results/world-cit.csv:small
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
     results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
 }
