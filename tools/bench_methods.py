@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a step of each method costs beside a plain one: short runs of all of them in turns, so that what disturbs one
 disturbs all. Prints the median step of the second stage, since most methods do nothing in the first, and its ratio to
-vanilla's. What a method does before and after a stage is not in it.
+vanilla's. What a method does before and after a stage is not in it, nor are the steps of phases of its own.
 
 usage: tools/bench_methods.py CONFIG... [--methods a,b,...] [--turns N] [--steps N] [--set KEY=VALUE]...
        [--together] [--program FILE]
@@ -51,7 +51,8 @@ def steps_of_second_stage(given, methods, folder):
     out = {}
     for log in pathlib.Path(folder).glob("**/log.jsonl"):
         lines = [json.loads(line) for line in log.read_text().splitlines()]
-        times = [line["elapsed_time"] for line in lines if line.get("stage") == 2 and "current_steps" in line]
+        times = [line["elapsed_time"] for line in lines
+                 if line.get("stage") == 2 and "current_steps" in line and "group" not in line]
         steps = [1000 * (after - before) for before, after in zip(times, times[1:])]
         name = methods[0] if len(methods) == 1 else log.parent.name.split("-seed")[0]
         if steps:
