@@ -151,8 +151,8 @@ std::string search_text(const AdmissionSearch& row) {
   const auto seeds =
       row.fewest_seeds == row.most_seeds ? cat(row.most_seeds) : cat(row.fewest_seeds, " to ", row.most_seeds);
   return cat(printable(row.label), ": rates ", number_list(row.rates), "; epochs ", number_list(row.epochs), "; ",
-             row.points, row.points == 1 ? " point, " : " points, ", row.runs, row.runs == 1 ? " run, " : " runs, ", seeds,
-             row.most_seeds == 1 ? " tuning seed" : " tuning seeds");
+             row.points, row.points == 1 ? " point, " : " points, ", row.runs, row.runs == 1 ? " run, " : " runs, ",
+             seeds, row.most_seeds == 1 ? " tuning seed" : " tuning seeds");
 }
 
 void print_verdict(const AdmissionVerdict& v) {
