@@ -8,6 +8,9 @@ import os
 import random
 import sys
 
+if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
+    sys.exit(__doc__)
+
 TYPES = """how many;is the;what;what color is the;what is the;is this;is this a;what is;are the;what kind of;is there a;what type of;is it;
 what are the;where is the;is there;does the;what color are the;are these;are there;which;is;what is the man;is the man;are;how;does this;
 what is on the;what does the;how many people are;what is in the;what is this;do;what are;are they;what time;what sport is;are there any;is he;
