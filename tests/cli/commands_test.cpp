@@ -1,8 +1,6 @@
 // The command contract: what other programs rely on.
 #include <cstring>
-#include <sstream>
 
-#include "cli/help.h"
 #include "spectral/memory.h"
 #include "tensor/tensor_io.h"
 #include "tests/support/program.h"
@@ -72,21 +70,6 @@ TEST_F(Commands, VersionAndHelp) {
     EXPECT_CONTAINS(outcome.out, "Usage:");
   }
   EXPECT_CONTAINS(run_program({"spectrum", "--help"}).out, "spectral.tau_mah");
-}
-
-// Into a file, and into a narrow window; a word that is longer stays whole.
-TEST_F(Commands, HelpStaysWithinItsWindow) {
-  for (const size_t columns : {size_t(120), size_t(70)}) {
-    if (columns == 70) setenv("COLUMNS", "70", 1);
-    for (const char* command : {"run", "tune", "compare", "admit", "doctor", "spectrum", "report"}) {
-      std::istringstream help(run_program({command, "--help"}).out);
-      for (std::string line; std::getline(help, line);)
-        EXPECT_TRUE(line.size() <= columns || line.size() - line.rfind(' ') + 31 > columns) << command << ": " << line;
-    }
-    unsetenv("COLUMNS");
-  }
-  EXPECT_EQ(help_within("  --a N     one two three\nUsage: asr\n", 20),
-            "  --a N     one two\n            three\nUsage: asr\n");
 }
 
 TEST_F(Commands, UsageErrorsOfferTheNearestName) {
