@@ -39,7 +39,7 @@ def run(arguments, stream, number):
         return
     sets = list(KEYS.values())[number] + [
         "method=route", "max_stage_steps=1", f"eval_split={arguments.split}", f"seeds=[{arguments.seed}]",
-        f"stream.train={arguments.train}", f"stream.val={arguments.rows}", f"output_dir={folder}"]
+        f"stream.train={arguments.train}", f"stream.val={arguments.rows}", f"output_dir={folder}"] + arguments.set
     command = [arguments.asr, "--threads", "1", "run", f"configs/{stream}.yaml"]
     for text in sets:
         command += ["--set", text]
@@ -66,6 +66,7 @@ def main():
     parser.add_argument("--train", type=int, default=1600)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--keys", default=",".join(map(str, range(len(KEYS)))), help="numbers of the table's rows")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of every run")
     arguments = parser.parse_args()
     streams = arguments.streams.split(",")
     keys = [int(number) for number in arguments.keys.split(",")]
