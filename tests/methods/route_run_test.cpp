@@ -135,6 +135,19 @@ TEST_F(RouteRun, KeepsHeadsApartWhereAsked) {
   EXPECT_EQ(pairs, 2 * 2 * 27 * 28 / 2);  // layers x heads, a triangle each
 }
 
+// 24 samples a stage, 64 numbers of a key: said, and their covariance is still of use.
+TEST_F(RouteRun, SaysThatAStageHasFewerSamplesThanAKeyHasNumbers) {
+  auto list = small_run(*place_ / "model", *place_ / "few", "route");
+  list.push_back({"stream.tasks", "2", "test"});
+  list.push_back({"max_stage_steps", "1", "test"});
+  testing::internal::CaptureStderr();
+  const auto run = run_small(list)[0];
+  EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "stage 1: 24 samples for 64 numbers of a key");
+  const auto means = load_tensor(read_safetensors(run + "/adapter/route.safetensors"), "method.route.mean");
+  EXPECT_TRUE(at::isfinite(means).all().item<bool>());
+  EXPECT_TRUE(audit_run(run).passed());
+}
+
 TEST_F(RouteRun, RefusesAnotherBase) {
   auto other = small_model();
   {
