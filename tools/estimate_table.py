@@ -30,7 +30,7 @@ def hours(seconds):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--gpu")
+    parser.add_argument("--gpu", default="A100-80GB")
     parser.add_argument("--tflops")
     arguments = parser.parse_args()
     more = []

@@ -90,7 +90,7 @@ void check_device(Examined& e) {
                        missing.empty() ? "fp8" : missing);
   }
   e.table.add("device", e.arguments.assume ? Verdict::assumed : Verdict::failure,
-              e.arguments.assume ? cat(e.arguments.gpu, "; this build or machine has no GPU")
+              e.arguments.assume ? cat(e.arguments.planned_gpu(), "; this build or machine has no GPU")
                                  : cat("device=cuda: ", cuda_problem(cuda_facts()), ", or --assume to plan"));
 }
 
@@ -281,8 +281,10 @@ void add_doctor_command(CLI::App& app, Common& common) {
       ->check(CLI::Range(0, 256));
   command->add_flag("--assume", a->assume,
                     "where the model's or the stream's files are missing, estimate from published sizes");
-  command->add_option("--gpu", a->gpu, "what device=cuda is taken for in the estimate: " + join(gpu_names(), ", "))
-      ->capture_default_str()
+  command
+      ->add_option("--gpu", a->gpu,
+                   cat("what device=cuda is taken for in the estimate: ", join(gpu_names(), ", "),
+                       "; default: the one here with its own memory, or ", kUsualGpu, " where there is none"))
       ->check(CLI::IsMember(gpu_names()));
   command->add_option("--tflops", a->tflops, "TFLOP/s that your device sustains, instead of the assumption")
       ->check(CLI::Range(1e-6, 1e6));
@@ -292,9 +294,9 @@ void add_doctor_command(CLI::App& app, Common& common) {
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   command->footer(
-      "Exit status: 0 if nothing would stop the run (a WARNING does not), 2 if a line says FAILS or the command is\n"
-      "wrong, 1 if the program itself failed. --json prints checks and estimate as one object. COLUMNS sets the "
-      "width.");
+      "Exit status: 0 if nothing would stop the run (a WARNING does not), 2 if a line says FAILS or the command "
+      "is wrong, 1 if the program itself failed. --json prints checks and estimate as one object. COLUMNS sets "
+      "the width.");
   command->callback([a, images, &common] {
     const auto problem = image_count(*images, a->images);
     check(problem.empty(), "--images: ", problem);

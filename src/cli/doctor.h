@@ -48,12 +48,14 @@ class DoctorTable {
 
 struct DoctorArguments {
   std::vector<std::string> configs, sets;
-  int64_t images = 20;  // pictures decoded of every task and split; -1: all
-  int64_t workers = 0;  // threads that decode; 0: one a CPU
-  bool assume = false;  // published sizes where files are missing
-  std::string gpu = "A100-80GB";
+  int64_t images = 20;                // pictures decoded of every task and split; -1: all
+  int64_t workers = 0;                // threads that decode; 0: one a CPU
+  bool assume = false;                // published sizes where files are missing
+  std::string gpu;                    // empty: the one that is present, or kUsualGpu
   double tflops = 0, gpu_memory = 0;  // 0: the GPU's
   int64_t processes = 1;
+
+  std::string planned_gpu() const { return gpu.empty() ? kUsualGpu : gpu; }
 };
 
 // What the checks find and hand on.

@@ -36,7 +36,8 @@ void assume_stream(Examined& e) {
   const auto assume = [&] {
     const auto sizes = published_sizes(run.stream.name, run.stream.path);
     Workload work;
-    for (const auto& task : sizes.tasks) work.tasks.push_back({task.name, task.train, task.scored, 0});
+    for (const auto& task : sizes.tasks)
+      work.tasks.push_back({task.name, task.train, task.scored, 0, questions_a_picture(task)});
     work.text_tokens = sizes.text_tokens;
     work.new_tokens = sizes.new_tokens;
     work.answer_tokens = sizes.new_tokens / 2;
@@ -52,7 +53,8 @@ void assume_stream(Examined& e) {
     if (e.shape) work.picture = picture_tokens(*e.shape, e.processor.get(), height, width);
     e.work = work;
     return cat(run.stream.path, " is not there: ", work.tasks.size(), " tasks, ", sizes.note, "; pictures of ", height,
-               "x", width, ", ", sizes.text_tokens, " text tokens, ", sizes.new_tokens, " new ones");
+               "x", width, ", ", number(work.questions(), 1), " scored questions about one within a task, ",
+               sizes.text_tokens, " text tokens, ", sizes.new_tokens, " new ones");
   };
   e.table.attempt("stream", assume, Verdict::assumed);
 }
@@ -343,7 +345,8 @@ void finish_workload(Examined& e, const Sums& sums) {
     e.table.add("pictures", Verdict::ok,
                 cat(number(sums.pictures, 0), " decoded, ", number(1000 * sums.seconds / sums.pictures, 1),
                     " ms each; ", number(work.picture.visual, 0), " visual and ", number(work.text_tokens, 0),
-                    " text tokens a sample on average"));
+                    " text tokens a sample on average, ", number(work.questions(), 1),
+                    " scored questions about a picture within a task"));
   } else if (e.shape) {
     work.picture = picture_tokens(*e.shape, e.processor.get(), 480, 640);
   }
@@ -368,8 +371,9 @@ void check_tasks(Examined& e) {
     judge_task(e, task, train, scored);
     sums.add(train);
     sums.add(scored);
-    e.work->tasks.push_back(
-        {t.name, train.rows, scored.rows, t.novel ? e.stream->size(task, DataSplit::novel) : int64_t(0)});
+    e.work->tasks.push_back({t.name, train.rows, scored.rows,
+                             t.novel ? e.stream->size(task, DataSplit::novel) : int64_t(0),
+                             questions_a_picture(*e.stream, task, e.config->run.scored_split())});
   }
   finish_workload(e, sums);
 }

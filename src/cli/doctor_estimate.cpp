@@ -26,9 +26,13 @@ double available_memory() {
   return 0;
 }
 
+Machine gpu_of(const DoctorArguments& a) {
+  return a.gpu.empty() ? gpu_at_hand(device_memory()) : gpu_named(a.gpu);
+}
+
 Machine machine_of(const Examined& e) {
   const auto& a = e.arguments;
-  Machine out = e.config->run.device == "cuda" ? gpu_named(a.gpu) : measure_cpu(*e.shape);
+  Machine out = e.config->run.device == "cuda" ? gpu_of(a) : measure_cpu(*e.shape);
   if (!out.gpu) out.memory = available_memory();
   if (a.tflops > 0) {
     out.flops = a.tflops * 1e12;
@@ -69,11 +73,12 @@ void add_disk(Examined& e, double needed) {
   while (!place.empty() && !path_exists(place) && place.has_parent_path()) place = place.parent_path();
   const auto space = fs::space(place, error);
   const double free = error ? 0 : static_cast<double>(space.available);
-  const auto verdict = free < std::max(2e8, needed)       ? Verdict::failure
+  // What is planned with --assume will run elsewhere.
+  const auto verdict = free < std::max(2e8, needed)       ? e.arguments.assume ? Verdict::assumed : Verdict::failure
                        : free < std::max(2e9, 2 * needed) ? Verdict::warning
                                                           : Verdict::ok;
   const auto most = needed > 0 ? cat(", about ", human_bytes(needed), " needed") : std::string();
-  e.table.add("output_dir", verdict, cat(folder, most, ", ", human_bytes(free), " free"));
+  e.table.add("output_dir", verdict, cat(folder, most, ", ", human_bytes(free), " free here"));
 }
 
 void add_time(Examined& e, const Estimate& estimate, const Machine& machine) {
@@ -129,6 +134,7 @@ json to_json(const Estimate& estimate, const Machine& machine, const Workload& w
             {"peak", m.peak()}}},
           {"tokens", {{"visual", work.picture.visual}, {"text", work.text_tokens}, {"new", work.new_tokens}}},
           {"answers", work.answers()},
+          {"questions_a_picture", work.questions()},
           {"disk_bytes", estimate.disk},
           {"methods", times},
           {"seconds", estimate.seconds}};

@@ -1,5 +1,6 @@
 // The list in streams.def and the built-in world as one table.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -27,6 +28,21 @@ std::vector<StreamInfo> stream_infos() {
   for (const auto& s : world::streams()) out.push_back({s.name, s.summary, true});
   for (const auto& s : prepared_stream_infos()) out.push_back({s.name, s.summary, false});
   return out;
+}
+
+double questions_a_picture(const Stream& stream, size_t task, DataSplit split) {
+  const int64_t rows = stream.size(task, split);
+  std::unordered_set<std::string> files;
+  int64_t alone = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto file = stream.picture_file(task, split, i);
+    if (file.path.empty())
+      ++alone;
+    else
+      files.insert(file.path);
+  }
+  const auto pictures = static_cast<int64_t>(files.size()) + alone;
+  return pictures == 0 ? 1 : static_cast<double>(rows) / static_cast<double>(pictures);
 }
 
 bool has_pictures(const Stream& stream, size_t task, DataSplit split) {

@@ -11,7 +11,9 @@ namespace asr {
 struct PublishedTask {
   std::string name;
   int64_t train = 0, scored = 0;
+  int64_t pictures = 0;  // of which each scored question takes one, as chance will have it; 0: its own
 };
+double questions_a_picture(const PublishedTask& task);  // scored ones, about a picture that has any
 
 struct PublishedSizes {
   std::vector<PublishedTask> tasks;

@@ -77,6 +77,7 @@ class Stream {
 
 bool has_pictures(const Stream& stream, size_t task, DataSplit split);    // whether any sample has one
 bool has_categories(const Stream& stream, size_t task, DataSplit split);  // whether any sample names its object's
+double questions_a_picture(const Stream& stream, size_t task, DataSplit split);  // by its file; 1 where it has none
 
 struct StreamOptions {
   std::string name = "world-10";

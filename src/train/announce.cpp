@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kLookedAt = 16;     // texts a task
 constexpr double kPromptTokens = 14;  // of a prompt around the question
 constexpr size_t kShownScores = 12;   // a row stays readable
-constexpr const char* kAssumedGpu = "A100-80GB";
 
 std::string counted(int64_t count, const char* one, const char* many) {
   return cat(count, " ", count == 1 ? one : many);
@@ -37,7 +36,8 @@ Workload workload_of(const Stream& stream, const RunOptions& run, const Backbone
     const auto& t = stream.tasks()[task];
     const auto split = run.scored_split();
     out.tasks.push_back({t.name, stream.size(task, DataSplit::train), stream.size(task, split),
-                         t.novel ? stream.size(task, DataSplit::novel) : int64_t(0)});
+                         t.novel ? stream.size(task, DataSplit::novel) : int64_t(0),
+                         questions_a_picture(stream, task, split)});
     for (int64_t i = 0; i < std::min(kLookedAt, stream.size(task, split)); ++i) {
       const auto sample = stream.text(task, split, i);
       const auto said = static_cast<double>(model.tokenizer().encode(sample.answer).size());
@@ -62,7 +62,7 @@ std::vector<std::string> header_lines(const HeaderFacts& facts) {
   const bool folder = std::filesystem::is_directory(facts.model_path, error);
   const auto processor = folder ? load_image_processor(facts.model_path) : nullptr;
   work.picture = picture_tokens(shape, processor.get(), 480, 640);
-  auto machine = run.device == "cuda" ? gpu_named(kAssumedGpu) : measure_cpu(shape);
+  auto machine = run.device == "cuda" ? gpu_at_hand(device_memory()) : measure_cpu(shape);
   machine.processes = facts.processes;
   const auto estimate = estimate_run(facts.config, shape, work, machine);
   const auto tasks = static_cast<int64_t>(work.tasks.size());
@@ -80,7 +80,7 @@ std::vector<std::string> header_lines(const HeaderFacts& facts) {
       counted(facts.steps, "step", "steps"), " of ", run.batch * run.accumulation, " samples, ",
       fmt::format("{:.0f} answers", work.answers())));
   out.push_back(cat("expected  about ", human_duration(estimate.seconds), " and ", human_bytes(estimate.memory.peak()),
-                    machine.gpu ? cat(" on an ", kAssumedGpu) : std::string(),
+                    machine.gpu ? cat(" on ", machine.name) : std::string(),
                     ", by formulas that count neither loading nor other work on the machine"));
   if (!facts.config.preset_note.empty()) out.push_back(cat("preset    ", facts.config.preset_note));
   out.push_back(cat("folder    ", run.output_dir));

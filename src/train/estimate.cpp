@@ -13,6 +13,9 @@ constexpr double kDeviceOverhead = 1.1;  // what an allocator loses between its 
 constexpr double kContext = 6e8;         // a process on a GPU, before any tensor
 constexpr double kText = 600;            // bytes of a sample's texts in memory
 constexpr double kPrediction = 250;      // bytes of a line of predictions
+// Of the time that operations alone say is saved where questions share a picture: what is left are small products and
+// copies. Measured once (docs/performance.md#answers).
+constexpr double kSharingGain = 2.0 / 3;
 
 double number_of(int64_t n) {
   return static_cast<double>(n);
@@ -177,12 +180,19 @@ double Workload::scored() const {
 }
 
 double Workload::answers() const {
-  double out = 0;
-  for (size_t b = 0; b < tasks.size(); ++b) {
-    const auto later = static_cast<double>(tasks.size() - b);  // its own stage and all after it
-    out += number_of(tasks[b].scored) * (later + 1) + number_of(tasks[b].novel) * later;
-  }
+  double out = scored();
+  for (size_t b = 0; b < tasks.size(); ++b) out += answers_after_stages(b);
   return out;
+}
+
+double Workload::answers_after_stages(size_t task) const {
+  return number_of((tasks[task].scored + tasks[task].novel) * static_cast<int64_t>(tasks.size() - task));
+}
+
+double Workload::questions() const {
+  double pictures = 0;
+  for (const auto& task : tasks) pictures += number_of(task.scored) / task.questions;
+  return pictures > 0 ? scored() / pictures : 1;
 }
 
 SampleWork sample_work(const ModelShape& s, const Workload& work, bool recompute) {
@@ -197,6 +207,7 @@ SampleWork sample_work(const ModelShape& s, const Workload& work, bool recompute
   out.vision =
       2 * s.vision_weights() * p.positions + 4 * p.positions * p.together * number_of(s.vision_width * s.vision_layers);
   out.forward = linear + attention + projector;
+  if (!s.cross) out.prefix = (2 * s.decoder_weights() + 4 * p.visual * across * depth) * p.visual + projector;
   // The base is frozen: backward is one more product a linear, and two and a half a product of attention.
   const double again = recompute ? 1 : 0;
   out.train = out.vision + (2 + again) * (linear + projector) + (3.5 + again) * attention + 3 * head;
@@ -206,15 +217,27 @@ SampleWork sample_work(const ModelShape& s, const Workload& work, bool recompute
 
 namespace {
 
-// Seconds for an answer: the prompt by its operations; a new token by them or by reading weights and cache, whichever
-// is slower.
-double answer_seconds(const RunOptions& run, const ModelShape& s, const Workload& work, const SampleWork& one,
-                      const Machine& machine) {
-  const double batch = number_of(run.eval_batch), e = element(s, machine);
+// Of a block's rows, how many take the time of reading their picture: questions about one stand beside each other, and
+// where a block ends between them, the next one reads it again. The small models that ship and a Q-Former, which reads
+// the question too, share nothing. Nor do methods that insert vectors or whose gates look at a whole sequence, which is
+// not counted.
+double reading_share(const ModelShape& s, double questions, double batch) {
+  if (s.built_in() || s.query_layers > 0) return 1;
+  const double read = (1 + (questions - 1) / batch) / questions;
+  return 1 - kSharingGain * (1 - read);
+}
+
+// Seconds for an answer, of which this share reads its picture: the prompt by its operations; a new token by them or by
+// reading weights and cache, whichever is slower.
+double answer_seconds(const Subject& subject, const SampleWork& one, const Machine& machine, double reading) {
+  const auto& s = subject.shape;
+  const auto& work = subject.work;
+  const double batch = number_of(subject.config.run.eval_batch), e = element(s, machine);
   const double read = s.decoder_weights() * number_of(s.weight_size) +
                       batch * work.sequence() * 2 * number_of(s.kv_heads * s.head * s.layers) * e;
   const double step = std::max(batch * one.token / machine.flops, read / machine.bandwidth) / batch;
-  return (one.vision + one.forward) / machine.flops + work.new_tokens * step;
+  const double prompt = reading * (one.vision + one.prefix) + one.forward - one.prefix;
+  return prompt / machine.flops + work.new_tokens * step;
 }
 
 // The steps of all stages; each takes a batch, with what is replayed.
@@ -271,12 +294,16 @@ TimeEstimate time_of(const Subject& subject) {
   out.memory_pass = measured_samples(subject) * forward / speed;
   out.method_pass = (costs.forward_samples * forward + costs.backward_samples * (train + looked_at)) / speed;
   if (costs.reference && !run.augments()) out.reference = work.train() * forward / speed;
-  const double answers = subject.joint() ? 2 * work.scored() : work.answers();
   auto evaluated = one;
   evaluated.vision = seen;
-  const double each = answer_seconds(run, s, work, evaluated, shared);
-  out.zero_shot = each * work.scored();
-  out.evaluation = (each + costs.answer_picture_passes * seen / speed) * (answers - work.scored());
+  for (size_t b = 0; b < work.tasks.size(); ++b) {
+    const auto& task = work.tasks[b];
+    const double reading = reading_share(s, task.questions, number_of(run.eval_batch));
+    const double each = answer_seconds(subject, evaluated, shared, reading);
+    const double answers = subject.joint() ? number_of(task.scored) : work.answers_after_stages(b);
+    out.zero_shot += each * number_of(task.scored);
+    out.evaluation += (each + costs.answer_picture_passes * reading * seen / speed) * answers;
+  }
   return out;
 }
 

@@ -3,9 +3,11 @@
 // Every number is an estimate: kernels, fragmentation and the length of answers are not known beforehand.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tensor/cuda_facts.h"
 #include "train/model_shape.h"
 #include "train/run_options.h"
 
@@ -24,8 +26,12 @@ struct Machine {
 
 // A GPU by name, at kUtilisation of its peak in bfloat16, or what was measured of it, and kReadShare of its bandwidth.
 inline constexpr double kUtilisation = 0.35, kReadShare = 0.6, kParallelShare = 0.9, kCpuShare = 0.5;
+inline constexpr const char* kUsualGpu = "A100-80GB";
 Machine gpu_named(const std::string& name);
 std::vector<std::string> gpu_names();
+// The GPU that is present, with its own memory, as fast as the slowest of those by name with as much of it. Where none
+// has as much, or none is present: kUsualGpu.
+Machine gpu_at_hand(const std::optional<DeviceMemory>& present);
 Machine measure_cpu(const ModelShape& shape);  // times products of the model's width, for a fifth of a second or so
 
 // What is computed on: the counts and mean lengths of a stream.
@@ -33,6 +39,7 @@ struct Workload {
   struct Task {
     std::string name;
     int64_t train = 0, scored = 0, novel = 0;
+    double questions = 1;  // scored ones about one picture, which share what is made of it
   };
   std::vector<Task> tasks;
   double text_tokens = 40;               // of a training sample, template and answer with it
@@ -46,12 +53,15 @@ struct Workload {
   double train() const;    // samples of all tasks
   double scored() const;   // one row of all tasks
   double answers() const;  // generated over a run: the zero-shot row, and every seen task after every stage
+  double answers_after_stages(size_t task) const;  // of one task, without the zero-shot row
+  double questions() const;                        // about one picture, over all tasks
 };
 
 // Floating-point operations for one sample.
 struct SampleWork {
   double vision = 0;   // the frozen tower, forward
   double forward = 0;  // the language model over the whole sequence
+  double prefix = 0;   // of that, what is the same for every question about a picture
   double train = 0;    // forward and backward, of adapters alone; once more forward with gradient checkpointing
   double token = 0;    // one generated token
 };

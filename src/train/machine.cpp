@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/cuda_tensors.h"
 #include "tensor/runtime.h"
 #include "train/estimate.h"
 
 namespace asr {
 namespace {
 
+constexpr double kSameMemory = 1.1;    // data sheets round it, to either side
 constexpr double kTouchedLater = 8e7;  // bytes of libraries that a run has used beyond those at its start
 
 struct Gpu {
@@ -66,6 +68,22 @@ Machine gpu_named(const std::string& name) {
               gpu.bandwidth * 1e12 * kReadShare,
               gpu.memory * 1e9};
   fail("a GPU '", printable(name), "' is not in the list", did_you_mean(name, gpu_names()));
+}
+
+Machine gpu_at_hand(const std::optional<DeviceMemory>& present) {
+  if (!present) return gpu_named(kUsualGpu);
+  const Gpu* like = nullptr;
+  for (const auto& gpu : kGpus) {
+    const double part = present->all / (gpu.memory * 1e9);
+    if (part < 1 / kSameMemory || part > kSameMemory) continue;
+    if (!like || gpu.peak * gpu.share < like->peak * like->share) like = &gpu;
+  }
+  auto out = gpu_named(like ? like->name : kUsualGpu);
+  out.memory = present->all;
+  out.kernels = has_cuda_kernels();
+  out.name = cat("the GPU here, of ", human_bytes(out.memory));
+  out.assumption = cat("as fast as an ", like ? like->name : kUsualGpu, ", ", out.assumption);
+  return out;
 }
 
 Machine measure_cpu(const ModelShape& shape) {

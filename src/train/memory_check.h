@@ -8,8 +8,8 @@
 
 namespace asr {
 
-// What is wrong, with the batch that would fit; empty: nothing. Estimates may be a third too large (the tests allow
-// that), so only what is more than half again too large for `free` bytes is refused.
+// What is wrong, with the batch that would fit; empty: nothing. Estimates may be too large, so a run is refused only
+// where 85 % of its estimate are more than `free` bytes.
 std::string memory_problem(const RunConfig& config, const ModelShape& shape, const Workload& work,
                            const Machine& machine, double free);
 

@@ -234,6 +234,23 @@ TEST(DoctorCommand, PlansThePapersSettingsWithoutTheirFiles) {
   expect_refused({"doctor", root + "paper/coin.yaml", "--gpu", "A101"}, "A101");
 }
 
+// No file can be written to /proc, and no byte is free there: as on a full disk.
+TEST(DoctorCommand, AFullDiskStopsARunButNoPlan) {
+  const std::string root = ASR_SOURCE_DIR "/configs/";
+  const auto planned = run_program({"doctor", root + "paper/coin.yaml", root + "backbones/llava-1.5-7b.yaml",
+                                    "--assume", "--set", "output_dir=/proc/none", "--json"});
+  EXPECT_EQ(planned.status, 0) << planned.out;
+  EXPECT_EQ(check_named(planned.json(), "output_dir")["verdict"].get<std::string>(), "assumed");
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  write_config(folder, "vanilla");
+  const auto here = run_program({"doctor", folder / "c.yaml", "--set", "output_dir=/proc/none", "--json"});
+  EXPECT_EQ(here.status, 2) << here.out;
+  const auto disk = check_named(here.json(), "output_dir");
+  EXPECT_EQ(disk["verdict"].get<std::string>(), "FAILS");
+  EXPECT_CONTAINS(disk["detail"].get<std::string>(), ", 0 B free here");
+}
+
 TEST(DoctorCommand, PlansThePapersSettingsOnEveryBackbone) {
   const std::string root = ASR_SOURCE_DIR "/configs/";
   int plans = 0;

@@ -2,6 +2,8 @@
 // in tests/cli/doctor_test.cpp.
 #include "train/estimate.h"
 
+#include <iostream>
+
 #include "base/text.h"
 #include "tests/support/reference_models.h"
 #include "tests/train/run_support.h"
@@ -112,6 +114,7 @@ TEST(Estimate, WorkOfASampleByHand) {
   EXPECT_EQ(once.forward, 23040 + 6400);  // 2 1152 10, and 4 10 10 8 2 of attention
   EXPECT_EQ(once.train, 2 * 23040 + 3.5 * 6400 + 3 * 3200);
   EXPECT_EQ(again.train, once.train + 23040 + 6400);
+  EXPECT_EQ(once.prefix, 2 * 1152 * 4 + 4 * 4 * 4 * 8 * 2);  // of four visual tokens
   EXPECT_EQ(once.token, 2 * 1152 + 4 * 10 * 8 * 2 + 2 * 8 * 100);
 }
 
@@ -121,6 +124,9 @@ TEST(Estimate, AnswersOfARun) {
   EXPECT_EQ(w.answers(), 10 * 3 * 6 / 2);  // M (M + 3) / 2 of V
   w.tasks[1].novel = 5;
   EXPECT_EQ(w.answers(), 90 + 2 * 5);
+  EXPECT_EQ(w.questions(), 1);
+  w.tasks[1].questions = 2;
+  EXPECT_EQ(w.questions(), 30 / 25.0);
 }
 
 TEST(Estimate, TimeByHand) {
@@ -186,6 +192,25 @@ TEST(Estimate, TimeByHand) {
   EXPECT_DOUBLE_EQ(both.method_pass, 32 * 78080 / 1e6);
 }
 
+// Two questions about a picture, four rows a block: of every eight rows five read their picture, since after every
+// other block a picture's second question is in the next one. Of the three eighths that are saved two thirds show in
+// the time.
+TEST(Estimate, QuestionsOfAPictureShareIt) {
+  const auto time = [](const ModelShape& shape, double questions) {
+    auto work = small_work();
+    for (auto& task : work.tasks) task.questions = questions;
+    return estimate_run(small_config("vanilla", {{"per_device_eval_batch_size", "4", "test"}}), shape, work, slow_gpu())
+        .times[0];
+  };
+  auto shape = small_shape();
+  const auto alone = time(shape, 1), two = time(shape, 2);
+  EXPECT_DOUBLE_EQ(two.zero_shot, 8 * (29440 - 0.25 * 10240 + 3 * 4544) / 1e6);
+  EXPECT_DOUBLE_EQ(two.evaluation, 12 * (29440 - 0.25 * 10240 + 3 * 4544) / 1e6);
+  EXPECT_EQ(two.training, alone.training);
+  shape.query_layers = 1;  // a Q-Former reads the question too
+  EXPECT_EQ(time(shape, 2).evaluation, time(shape, 1).evaluation);
+}
+
 TEST(Estimate, MemoryByHand) {
   const auto memory = [](const std::string& method, std::vector<Assignment> more = {}) {
     return estimate_run(small_config(method, std::move(more)), small_shape(), small_work(), slow_gpu()).memory;
@@ -229,6 +254,17 @@ TEST(Machine, ByNameAndMeasured) {
   EXPECT_DOUBLE_EQ(gpu_named("A100-80GB").flops, 312e12 * kUtilisation);
   EXPECT_DOUBLE_EQ(gpu_named("H200").flops, 989e12 * 0.6);
   EXPECT_THROW(gpu_named("A100"), Error);
+  EXPECT_EQ(gpu_at_hand(std::nullopt).name, kUsualGpu);
+  EXPECT_EQ(gpu_at_hand(std::nullopt).memory, 80e9);
+  // As CUDA counts the memory of an H200, of an A100 or H100, and of a card that is not in the list.
+  const auto with = [](double bytes) { return gpu_at_hand(DeviceMemory{bytes / 2, bytes}); };
+  EXPECT_EQ(with(150.1e9).memory, 150.1e9);
+  EXPECT_EQ(with(150.1e9).flops, gpu_named("H200").flops);
+  EXPECT_CONTAINS(with(150.1e9).assumption, "as fast as an H200");
+  EXPECT_EQ(with(85.1e9).memory, 85.1e9);
+  EXPECT_EQ(with(85.1e9).bandwidth, gpu_named("A100-80GB").bandwidth) << "the slower of the two";
+  EXPECT_EQ(with(16e9).flops, gpu_named(kUsualGpu).flops);
+  EXPECT_EQ(with(16e9).memory, 16e9);
   auto shape = small_shape();
   shape.width = 128;
   shape.mlp = 256;
@@ -256,6 +292,25 @@ struct LargeRun {
   RunConfig config;
   Workload work;
 };
+
+// Short answers a second to prompts of 626 tokens on an H200, as measured there (docs/performance.md).
+TEST(Answers, AreEstimatedAsTheyWereMeasured) {
+  const auto a_second = [](double questions, double new_tokens) {
+    LargeRun run;
+    run.work.tasks = {{"a", 16, 1000, 0, questions}};
+    run.work.text_tokens = 50;
+    run.work.new_tokens = new_tokens;
+    return 1000 / estimate_run(run.config, run.model.shape, run.work, gpu_named("H200")).times[0].zero_shot;
+  };
+  const auto expect_within = [](double factor, double estimated, double measured) {
+    EXPECT_GT(estimated, measured / factor);
+    EXPECT_LT(estimated, measured * factor);
+    std::cout << "answers a second: estimated " << estimated << ", measured " << measured << "\n";
+  };
+  expect_within(1.1, a_second(1, 1), 66.3);
+  expect_within(1.1, a_second(1, 5), 63.1);
+  expect_within(1.1, a_second(5, 5), 107.2);
+}
 
 // Allocated at the peak of a step of 16 times 640 tokens, by `asr bench step` on an H200 (docs/performance.md).
 TEST(DeviceMemory, StepsAreEstimatedAsTheyWereMeasured) {
