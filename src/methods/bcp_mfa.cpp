@@ -28,6 +28,7 @@ class BcpMfa final : public Method {
   }
   void prepare(Backbone&, const Options&) override { replay_.prepare(); }
 
+  bool chooses_answers() const override { return true; }
   std::unique_ptr<Objective> objective(const ObjectiveContext& run) override {
     std::vector<std::pair<int64_t, std::string>> counted;
     for (const auto& [answer, count] : run.answers()) counted.emplace_back(-count, answer);

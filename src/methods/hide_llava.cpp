@@ -11,6 +11,7 @@
 #include "methods/method.h"
 #include "methods/terms/external_encoder.h"
 #include "methods/terms/recipes.h"
+#include "methods/terms/released_anchors.h"
 #include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
 
@@ -21,6 +22,11 @@ template <>
 struct EnumNames<LayerFusion> {
   static constexpr const char* names[] = {"factors", "products"};
 };
+enum class AnchorForm { means, released };
+template <>
+struct EnumNames<AnchorForm> {
+  static constexpr const char* names[] = {"means", "released"};
+};
 
 namespace {
 
@@ -30,6 +36,11 @@ class HideLlava final : public Method {
   void visit(OptionVisitor& visitor) override {
     visitor("temperature", temperature_, 1e-4, 1e3, "of the softmax over the stages' similarities");
     visitor("fusion", fusion_, "below the last layer: sums of factors, as released, or the sum of the products");
+    visitor(
+        "anchors", form_,
+        "means of a stage's data; or, as released, running means in bfloat16, batch by batch, that begin with noise");
+    visitor("experts", experts_, 0, 64,
+            "stages that the softmax is over, those to come with noise for anchors, as released; 0: those seen");
     visitor("sites", sites_, kAdaptedSitesHelp);
     encoder_.visit(visitor);
   }
@@ -57,23 +68,18 @@ class HideLlava final : public Method {
   }
 
   void after_stage(StageContext& stage) override {
-    constexpr int64_t kBlock = 64;
     at::NoGradGuard no_grad;
-    std::vector<torch::Tensor> sums;
-    const int64_t count = stage.data.size();
-    each_block({cat("anchors of ", stage.data.name), count, kBlock}, stage.team, [&](Part rows, Part) {
-      const auto [image, text] = encoder_.of(stage.model, stage.data.rows(range(rows.begin, rows.end)));
-      sums.push_back(at::cat({image, text}, 1).to(at::kDouble).sum(0, true));
-    });
-    // Block by block, so that the sum does not depend on who took which.
-    const auto all = stage.team.gather(sums.empty() ? at::empty({0}, at::kDouble) : at::cat(sums).cpu());
-    const auto mean = (all.sum(0, true) / static_cast<double>(count)).to(at::kFloat);
-    anchors_ = anchors_.defined() ? at::cat({anchors_.cpu(), mean}) : mean;
+    const auto sums = sums_of_blocks(stage, form_ == AnchorForm::released ? stage.batch_size : 64);
+    if (experts_ > 0 && !noise_.defined()) noise_ = anchor_noise(experts_, sums.size(1), stage.seed);
+    const auto anchor = form_ == AnchorForm::released ? released_anchor(stage, sums) : mean_of(stage, sums);
+    anchors_ = anchors_.defined() ? at::cat({anchors_.cpu(), anchor}) : anchor;
   }
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
     check_several_tasks(stage, "hide-llava weighs the adapters of tasks by their anchors");
     check_pictures(stage, "hide-llava chooses by pairs of picture and question");
+    check(experts_ == 0 || experts_ >= stage.stages, "hide-llava.experts: ", experts_, " are fewer than the ",
+          stage.stages, " stages of the stream; 0 takes those seen");
   }
 
   void route(RouteContext& context) override {
@@ -86,19 +92,22 @@ class HideLlava final : public Method {
       return;
     }
     const auto [image, text] = encoder_.of(context.model, context.batch);
-    const auto anchors = anchors_.to(image.device()).split_with_sizes({image.size(1), text.size(1)}, 1);
+    const auto anchors = all_anchors().to(image.device()).split_with_sizes({image.size(1), text.size(1)}, 1);
     const auto nearness = (cosines(image, anchors[0]) + cosines(text, anchors[1])) / 2;
     const auto weights = (nearness / temperature_).softmax(1);  // [B, stages]
-    for (int64_t k = 0; k < weights.size(1); ++k)
+    for (int64_t k = 0; k < known; ++k)
       context.given[context.bank.number(stage_slot(static_cast<int>(k) + 1))] = weights.narrow(1, k, 1);
   }
 
   void state(StateVisitor& visitor) override {
     visitor.tensor("anchors", StateKind::statistics, anchors_);
+    if (experts_ > 0) visitor.tensor("noise", StateKind::statistics, noise_);
     encoder_.state(visitor);
   }
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
-    std::vector<StateShape> out = {{"anchors", StateKind::statistics, {sizes.stages, 2 * encoder_.widest(sizes)}}};
+    const int64_t width = 2 * encoder_.widest(sizes);
+    std::vector<StateShape> out = {{"anchors", StateKind::statistics, {sizes.stages, width}}};
+    if (experts_ > 0) out.push_back({"noise", StateKind::statistics, {experts_, width}});
     encoder_.add_kept(out);
     return out;
   }
@@ -113,6 +122,36 @@ class HideLlava final : public Method {
   }
 
  private:
+  // Of picture and text side by side, [blocks, both widths] in double on the CPU: block by block, so that what is made
+  // of them does not depend on who took which.
+  torch::Tensor sums_of_blocks(StageContext& stage, int64_t block) {
+    std::vector<torch::Tensor> sums;
+    each_block({cat("anchors of ", stage.data.name), stage.data.size(), block}, stage.team, [&](Part rows, Part) {
+      const auto [image, text] = encoder_.of(stage.model, stage.data.rows(range(rows.begin, rows.end)));
+      sums.push_back(at::cat({image, text}, 1).to(at::kDouble).sum(0, true));
+    });
+    return stage.team.gather(sums.empty() ? at::empty({0}, at::kDouble) : at::cat(sums).cpu());
+  }
+
+  static torch::Tensor mean_of(const StageContext& stage, const torch::Tensor& sums) {
+    return (sums.sum(0, true) / static_cast<double>(stage.data.size())).to(at::kFloat);
+  }
+
+  static torch::Tensor released_anchor(const StageContext& stage, const torch::Tensor& sums) {
+    std::vector<int64_t> rows;
+    for (int64_t first = 0; first < stage.data.size(); first += stage.batch_size)
+      rows.push_back(std::min(stage.batch_size, stage.data.size() - first));
+    const auto noise = anchor_noise(stage.stage, sums.size(1), stage.seed);
+    return coarse_running_mean(noise.narrow(0, stage.stage - 1, 1), sums, rows);
+  }
+
+  // Of the stages seen and, with `experts`, of those to come: [stages, both widths].
+  torch::Tensor all_anchors() const {
+    const int64_t known = anchors_.size(0);
+    if (experts_ <= known) return anchors_;
+    return at::cat({anchors_, noise_.to(anchors_.device()).narrow(0, known, experts_ - known)});
+  }
+
   // Of the language model: a Q-Former has layers, too, and may have more of them.
   static std::set<std::string> sites_of_last_layer(const std::vector<AdapterSite>& sites) {
     const auto language = language_sites(sites);
@@ -126,9 +165,12 @@ class HideLlava final : public Method {
 
   double temperature_ = 0.1;
   LayerFusion fusion_ = LayerFusion::factors;
+  AnchorForm form_ = AnchorForm::means;
+  int64_t experts_ = 0;
   AdaptedSites sites_ = AdaptedSites::run;
   ExternalEncoder encoder_{ClipTextForm::pooled};
   torch::Tensor anchors_;  // [stages, image and text widths]
+  torch::Tensor noise_;    // [experts, the same]: what unseen stages have for anchors; without `experts` none
 };
 
 }  // namespace

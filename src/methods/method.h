@@ -185,6 +185,7 @@ class Method {
   // What is learnt in place of what the option `head` says; null: that. One method of a run may bring it; it is made
   // once, before `prepare`, and stored with the adapters.
   virtual std::unique_ptr<Objective> objective(const ObjectiveContext&) { return nullptr; }
+  virtual bool chooses_answers() const { return false; }  // that objective answers from a list, known before it is made
   // Once, when the model stands on its device; `options` are the run's.
   virtual void prepare(Backbone&, const Options&) {}
   virtual Needs needs(int /*stage*/) const { return {}; }

@@ -40,6 +40,8 @@ class Quad final : public Method {
   Keeps keeps() const override { return Keeps::teacher; }
   void visit(OptionVisitor& visitor) override {
     visitor("lambda", lambda_, 0, 1, "weight of both terms; the task's loss has the rest. 0: off");
+    visitor("question_weight", question_, 0, 1e6, "of the answers to earlier questions, beside lambda; 0: off");
+    visitor("attention_weight", attention_, 0, 1e6, "of the attention over them, beside lambda; 0: off");
     visitor("questions", most_, 1, 1000000000, "kept in all, in equal shares of the stages seen");
     visitor("pairing", pairing_,
             "which is asked about a picture: one about its object category or group where the stream knows them, or "
@@ -73,7 +75,7 @@ class Quad final : public Method {
   }
 
   void add_losses(StepContext& step) override {
-    if (lambda_ == 0 || !teacher_.there(step.bank)) return;
+    if (lambda_ * (question_ + attention_) == 0 || !teacher_.there(step.bank)) return;
     const auto nothing = torch::zeros({}, at::TensorOptions().device(step.model.device()));
     HeldTo answers{nothing, nothing}, attention{nothing, nothing};
     if (!step.rows.empty() && !step.share.positions.empty()) ask(step, answers, attention);
@@ -81,10 +83,10 @@ class Quad final : public Method {
     // that holds replayed samples alone must come here all the same.
     auto counts = torch::tensor({answers.count, attention.count}, at::kDouble);
     step.share.team.sum(counts);
-    if (counts[0].item<double>() == 0) return;  // a batch of another method's
+    if (counts.sum().item<double>() == 0) return;  // a batch of another method's
     if (step.output.loss.defined()) step.losses.front().second *= 1 - lambda_;
-    add(step, "question", answers, counts[0].item<double>());
-    add(step, "attention", attention, counts[1].item<double>());
+    if (question_ > 0) add(step, "question", answers, counts[0].item<double>(), question_);
+    if (attention_ > 0) add(step, "attention", attention, counts[1].item<double>(), attention_);
   }
 
   void after_step(GradientContext&) override { ++steps_; }
@@ -138,14 +140,10 @@ class Quad final : public Method {
     return data_->composed(pairs);
   }
 
+  // Whichever of both has a weight.
   void ask(const StepContext& step, HeldTo& answers, HeldTo& attention) const {
     const auto teacher = teacher_.pass(step.bank);
-    Want want;
-    want.loss = false;
-    want.tap_layers = std::min(layers_, depth_);
-    want.tap_rows = is_written(step.objective) ? TapRows::text : TapRows::question;
-    want.tap_columns = TapColumns::all;
-    step.objective.ask_for_logits(want);
+    const auto want = wanted(step.objective);
     SampleBatch batch;
     Output old;
     torch::Tensor expected;  // logarithms, [what is answered, choices]
@@ -153,30 +151,48 @@ class Quad final : public Method {
       at::NoGradGuard no_grad;
       batch = asked(step, teacher);
       old = step.model.forward(batch.input, teacher, want);
-      expected = step.objective.logits(old, teacher_.head()).log_softmax(-1);
+      if (question_ > 0) expected = step.objective.logits(old, teacher_.head()).log_softmax(-1);
     }
     Pass pass;
     pass.slots = step.bank.training();
     const auto now = step.model.forward(batch.input, pass, want);
-    answers = held_to(expected.exp(), expected, step.objective.logits(now).log_softmax(-1));
-    answers.count = static_cast<double>(expected.size(0));
+    if (question_ > 0) {
+      answers = held_to(expected.exp(), expected, step.objective.logits(now).log_softmax(-1));
+      answers.count = static_cast<double>(expected.size(0));
+    }
+    if (attention_ > 0) attention = held_attention(old, now);
+  }
+
+  Want wanted(const Objective& objective) const {
+    Want out;
+    out.loss = false;
+    if (question_ > 0) objective.ask_for_logits(out);
+    if (attention_ == 0) return out;
+    out.tap_layers = std::min(layers_, depth_);
+    out.tap_rows = is_written(objective) ? TapRows::text : TapRows::question;
+    out.tap_columns = TapColumns::all;
+    return out;
+  }
+
+  static HeldTo held_attention(const Output& old, const Output& now) {
     // Later tokens and padding, where there is no attention, are masked before the logarithm.
     const auto none = old.attention.eq(0);  // [B, L, heads, T, S]
     const auto logarithm = [&](const torch::Tensor& a) { return a.masked_fill(none, 1).clamp_min(kLeast).log(); };
-    attention = held_to(old.attention, logarithm(old.attention), logarithm(now.attention));
-    attention.count = old.rows.ge(0).sum().item<double>() * static_cast<double>(old.attention.size(1)) *
-                      static_cast<double>(old.attention.size(2));
+    auto out = held_to(old.attention, logarithm(old.attention), logarithm(now.attention));
+    out.count = old.rows.ge(0).sum().item<double>() * static_cast<double>(old.attention.size(1)) *
+                static_cast<double>(old.attention.size(2));
+    return out;
   }
 
   // The divergence stands beside it: the cross-entropy has the teacher's entropy as its floor.
-  void add(StepContext& step, const std::string& name, const HeldTo& held, double count) const {
-    step.add(name + "_loss", held.sum / count, lambda_);
+  void add(StepContext& step, const std::string& name, const HeldTo& held, double count, double weight) const {
+    step.add(name + "_loss", held.sum / count, lambda_ * weight);
     step.log[name + "_divergence"] = (held.sum.detach() - held.entropy) / count;
   }
 
   static bool is_written(const Objective& objective) { return objective.parameters().empty(); }
 
-  double lambda_ = 0.5;
+  double lambda_ = 0.5, question_ = 1, attention_ = 1;
   int64_t most_ = 5000, layers_ = 4, answer_tokens_ = 10;
   QuestionPairing pairing_ = QuestionPairing::category;
 

@@ -117,7 +117,9 @@ std::vector<std::string> plan_warnings(const RunConfig& config, const std::strin
   const auto names = method_parts(composition);
   const auto order = task_order(stream.tasks().size(), 0);
   PlannedRun planned{config.run, stream, methods, names, order, static_cast<uint64_t>(config.run.seeds.front())};
-  planned.closed_head = config.run.head == Head::answers;
+  planned.closed_head =
+      config.run.head == Head::answers ||
+      std::any_of(methods.begin(), methods.end(), [](const auto& method) { return method->chooses_answers(); });
   planned.layers = layers;
   planned.warn = [&out](const std::string& text) { out.push_back(text); };
   for (int stage = 1; stage <= planned.stages(); ++stage) stage_phases(planned, stage);

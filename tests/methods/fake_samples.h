@@ -102,6 +102,7 @@ class FakeList final : public ListObjective {
 // That objective, learnt from half of a stage's samples, each of which is there twice.
 class FakeObjective final : public FakeMethod {
  public:
+  bool chooses_answers() const override { return true; }
   std::unique_ptr<Objective> objective(const ObjectiveContext& run) override {
     std::vector<std::string> list;
     for (const auto& [answer, count] : run.answers()) list.push_back(answer);

@@ -1,4 +1,10 @@
-// HiDe-LLaVA: anchors are means over a stage, weights a softmax of cosines, factors fused below the last layer.
+// HiDe-LLaVA: anchors are means over a stage or what the released code makes of them, weights a softmax of cosines,
+// factors fused below the last layer.
+#include <cmath>
+
+#include "methods/terms/released_anchors.h"
+#include "tests/methods/every_kind.h"
+#include "tests/methods/held_state.h"
 #include "tests/methods/method_case.h"
 
 namespace asr {
@@ -43,6 +49,123 @@ TEST(HideLlava, WeighsStagesBySimilarityOfPictureAndQuestion) {
     for (size_t k = 0; k < 2; ++k)
       EXPECT_NEAR(routed.given.at(k)[b][0].item<double>(), weight[k] / (weight[0] + weight[1]), 1e-3) << b << " " << k;
   }
+}
+
+// The nearest number of eight binary digits, of two the even one.
+double coarse(double value) {
+  int exponent = 0;
+  const double digits = std::frexp(value, &exponent) * 256;
+  return std::ldexp(std::nearbyint(digits), exponent - 8);
+}
+
+// Every sum, count and quotient has eight binary digits.
+double coarse_mean(double start, const std::vector<std::pair<double, int>>& sums_of_rows) {
+  double mean = coarse(start), count = 1;
+  for (const auto& [sum, rows] : sums_of_rows) {
+    const double all = coarse(coarse(mean * count) + coarse(sum));
+    count = coarse(count + rows);
+    mean = coarse(all / count);
+  }
+  return mean;
+}
+
+// Batches of 24, as in the authors' scripts. The numbers of the first four are those of a simulation in Python: the
+// count stays at 8192, and a batch more or less is lost in the sum.
+TEST(HideLlava, ACoarseRunningMeanStandsStillInTheEnd) {
+  const auto after = [](int batches, const torch::Tensor& one) {
+    const auto sums = (one * 24).to(at::kDouble).unsqueeze(0).expand({batches, one.numel()});
+    return coarse_running_mean(at::full({1, one.numel()}, 0.1), sums, std::vector<int64_t>(size_t(batches), 24));
+  };
+  const auto three = torch::tensor({1.0, 0.3, 0.07});
+  EXPECT_TRUE(after(1, three).equal(torch::tensor({{0.96484375f, 0.291015625f, 0.0712890625f}})));
+  EXPECT_TRUE(after(50, three).equal(torch::tensor({{1.0f, 0.306640625f, 0.06982421875f}})));
+  EXPECT_TRUE(after(200, three).equal(torch::tensor({{1.0f, 0.283203125f, 0.0654296875f}})));
+  EXPECT_TRUE(after(500, three).equal(torch::tensor({{1.0f, 0.25f, 0.0625f}})));
+  auto generator = at::detail::createCPUGenerator(3);
+  const auto start = at::randn({1, 5}, generator, at::CPU(at::kFloat)) * 0.1;
+  const auto sums = at::randn({400, 5}, generator, at::CPU(at::kDouble)) * 6 + 9;
+  const auto found = coarse_running_mean(start, sums, std::vector<int64_t>(400, 24));
+  for (int64_t i = 0; i < 5; ++i) {
+    std::vector<std::pair<double, int>> batches;
+    for (int64_t b = 0; b < 400; ++b) batches.emplace_back(sums[b][i].item<float>(), 24);
+    EXPECT_EQ(found[0][i].item<double>(), coarse_mean(start[0][i].item<double>(), batches)) << i;
+  }
+}
+
+// Three stages in all, two of them seen: the third has noise for an anchor, takes its part of the weights and adds
+// nothing.
+TEST(HideLlava, AnchorsMayBeThoseOfTheReleasedCode) {
+  struct Case {
+    std::string anchors, experts;
+  };
+  torch::Tensor noise;
+  for (const auto& c : {Case{"released", "3"}, Case{"means", "3"}, Case{"released", "0"}}) {
+    SCOPED_TRACE(c.anchors + c.experts);
+    // So warm that noise, which is near nothing, counts for something.
+    OwnModelCase fixture("hide-llava",
+                         MethodOptions{{"anchors", c.anchors}, {"experts", c.experts}, {"temperature", "0.7"}});
+    std::vector<torch::Tensor> anchors;
+    for (int stage = 1; stage <= 2; ++stage) {
+      const auto set = fixture->data(static_cast<size_t>(stage) * 3);
+      fixture.begin(stage, set);
+      auto context = fixture->stage_context(stage, set);
+      fixture->method->after_stage(context);
+      if (!noise.defined()) noise = held_tensor(*fixture->method, "noise");
+      std::vector<torch::Tensor> sums;
+      for (const auto& rows : {range(0, 8), range(8, 12)}) {  // batches of eight
+        const auto [image, text] = base_embeddings(*fixture.fixture, set.rows(rows));
+        sums.push_back(at::cat({image, text}, 1).sum(0));
+      }
+      auto anchor = (sums[0] + sums[1]) / 12;
+      for (int64_t i = 0; i < anchor.numel() && c.anchors == "released"; ++i)
+        anchor[i] = coarse_mean(noise[stage - 1][i].item<double>(),
+                                {{sums[0][i].item<double>(), 8}, {sums[1][i].item<double>(), 4}});
+      anchors.push_back(anchor);
+      const auto held = held_tensor(*fixture->method, "anchors")[stage - 1];
+      // Sums that differ in their last digit may round to neighbours, once for either batch.
+      const double apart = c.anchors == "released" ? 0x1p-6 : 1e-5;
+      EXPECT_TRUE(held.to(at::kDouble).allclose(anchor, apart, 1e-6));
+      EXPECT_EQ(held.equal(held.to(at::kBFloat16).to(at::kFloat)), c.anchors == "released");
+    }
+    if (c.experts == "3") anchors.push_back(noise[2].to(at::kDouble));
+    const auto batch = fixture->data(6).rows(range(0, 5));
+    const auto given = fixture->pass(batch, 2, true).given;
+    ASSERT_EQ(given.size(), 2u);
+    const auto [image, text] = base_embeddings(*fixture.fixture, batch);
+    const int64_t width = image.size(1);
+    for (int64_t b = 0; b < 5; ++b) {
+      std::vector<double> weights;
+      double sum = 0;
+      for (const auto& anchor : anchors) {
+        const double near = cosine(image[b], anchor.narrow(0, 0, width)) +
+                            cosine(text[b], anchor.narrow(0, width, anchor.numel() - width));
+        weights.push_back(std::exp(near / 2 / 0.7));
+        sum += weights.back();
+      }
+      for (size_t k = 0; k < 2; ++k) EXPECT_NEAR(given.at(k)[b][0].item<double>(), weights[k] / sum, 5e-3) << b;
+      const double rest = 1 - given.at(0)[b][0].item<double>() - given.at(1)[b][0].item<double>();
+      EXPECT_NEAR(rest, c.experts == "3" ? weights[2] / sum : 0, 5e-3);
+      EXPECT_EQ(rest > 0.05, c.experts == "3");
+    }
+  }
+  ASSERT_EQ(noise.size(0), 3);
+  const auto n = static_cast<double>(noise.numel());
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.5 / std::sqrt(n));
+  EXPECT_NEAR(noise.square().mean().sqrt().item<double>(), 0.1, 0.5 / std::sqrt(2 * n));
+  EXPECT_TRUE(anchor_noise(8, noise.size(1), 1).narrow(0, 0, 3).equal(noise));  // whatever their number
+}
+
+TEST(HideLlava, RunsWithAnchorsOfTheReleasedCode) {
+  expect_runs_on_every_kind("hide-llava", {{"hide-llava.anchors", "released"}, {"hide-llava.experts", "3"}});
+}
+
+TEST(HideLlava, RefusesFewerExpertsThanStages) {
+  const auto method = std::move(make_methods("hide-llava", {{"hide-llava.experts", "2", "test"}})[0]);
+  PhasePlan plan;
+  plan.stages = 3;
+  std::vector<Phase> phases(1);
+  EXPECT_CONTAINS(message_of([&] { method->plan(plan, phases); }),
+                  "hide-llava.experts: 2 are fewer than the 3 stages of the stream; 0 takes those seen");
 }
 
 // The Q-Former of this model has three layers, its language model two.
