@@ -169,8 +169,10 @@ void read_samples(const Safetensors& file, AnalysisFile& out) {
   s.layer_heads = heads.shape[2];
   check(s.head_count() > 0, file.path, ": 'sample.heads' has ", s.layers, " layers of ", s.layer_heads,
         " heads; expected at least one head");
-  check(2 * static_cast<size_t>(heads.shape[3]) == entries, file.path, ": 'sample.heads' has ", heads.shape[3],
-        " entries a head; expected half of the descriptor's ", entries);
+  // Mean and second moment over heads, and with spectral.heads=kept those of every head.
+  const auto own = static_cast<size_t>(heads.shape[3]);
+  check(own > 0 && (2 * own == entries || (2 + s.head_count()) * own == entries), file.path, ": 'sample.heads' has ",
+        own, " entries a head; expected half of the descriptor's ", entries);
   const size_t each = n == 0 ? 0 : heads.values.size() / n;
   for (size_t i = 0; i < n; ++i)
     s.heads.emplace_back(heads.values.begin() + static_cast<int64_t>(i * each),

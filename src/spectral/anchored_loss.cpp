@@ -6,11 +6,11 @@ namespace asr {
 namespace {
 
 // Positions of the entries that asr.spectrum matches and that carry a gradient.
-torch::Tensor moving_entries(const Options& options) {
+torch::Tensor moving_entries(const Options& options, int64_t numbers) {
   const auto& o = options.spectral;
-  auto used = used_dimensions(options.asr.spectrum, o);
+  auto used = used_dimensions(options.asr.spectrum, o, numbers);
   const int64_t radius = o.radial_bins + 2 * o.angular_bins;  // of the peak; its angle follows
-  for (const int64_t half : {int64_t(0), o.head_dim()}) used.slice(0, half + radius, half + radius + 2).fill_(0);
+  for (int64_t part = 0; part < numbers; part += o.head_dim()) used.slice(0, part + radius, part + radius + 2).fill_(0);
   return used.nonzero().squeeze(1);
 }
 
@@ -20,8 +20,9 @@ AnchorWeights anchor_weights(const PrototypeTensors& prototypes, const Options& 
                              const at::TensorOptions& compute) {
   check(prototypes.size() > 0, "anchors are weighed by stored variances, and the memory is empty");
   AnchorWeights out;
-  out.entries = moving_entries(options);
-  const auto variance = variances_as_read(prototypes, options).index_select(1, out.entries);
+  const auto all = variances_as_read(prototypes, options);
+  out.entries = moving_entries(options, all.size(1));
+  const auto variance = all.index_select(1, out.entries);
   const double mean = variance.mean().item<double>();
   out.unit = 1 / mean;
   auto precision = mean / variance;

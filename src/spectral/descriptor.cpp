@@ -38,11 +38,24 @@ SpectralEncoder::SpectralEncoder(int64_t height, int64_t width, const SpectralOp
       plan_(make_descriptor_plan(form_of(plane_, options), implementation)) {}
 
 torch::Tensor SpectralEncoder::descriptor(const torch::Tensor& attention, const torch::Tensor& weights) const {
-  return spectral_descriptor(attention, weights, plan_);
+  const auto together = spectral_descriptor(attention, weights, plan_);
+  if (options_.heads == Heads::average) return together;
+  return at::cat({together, heads(attention, weights).flatten(1)}, 1);
+}
+
+torch::Tensor SpectralEncoder::heads(const torch::Tensor& attention, const torch::Tensor& weights) const {
+  const int64_t samples = attention.size(0), count = attention.size(1) * attention.size(2);
+  // Each layer-head as a sample of one head, whose mean over heads it is.
+  const auto single =
+      attention.reshape({samples * count, 1, 1, attention.size(3), attention.size(4), attention.size(5)});
+  const auto seen = spectral_descriptor(single, weights.repeat_interleave(count, 0), plan_);  // [B J, D]
+  return seen.narrow(1, 0, options_.head_dim()).reshape({samples, count, options_.head_dim()});
 }
 
 SpectrumDetails SpectralEncoder::details(const torch::Tensor& attention, const torch::Tensor& weights) const {
-  return spectrum_details(attention, weights, plan_);
+  auto out = spectrum_details(attention, weights, plan_);
+  if (options_.heads == Heads::kept) out.descriptor = at::cat({out.descriptor, out.head_descriptor.flatten(1)}, 1);
+  return out;
 }
 
 torch::Tensor SpectralEncoder::maps(const torch::Tensor& attention, const torch::Tensor& weights) const {

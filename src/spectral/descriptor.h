@@ -17,7 +17,10 @@ class SpectralEncoder {
   SpectralEncoder(int64_t height, int64_t width, const SpectralOptions& options,
                   Implementation implementation = Implementation::automatic);
 
-  torch::Tensor descriptor(const torch::Tensor& attention, const torch::Tensor& weights) const;  // differentiable
+  // Differentiable, [B, D]; with spectral.heads=kept the numbers of every layer-head follow those of heads together.
+  torch::Tensor descriptor(const torch::Tensor& attention, const torch::Tensor& weights) const;
+  // Of every layer-head by itself, differentiable, [B, J, D0].
+  torch::Tensor heads(const torch::Tensor& attention, const torch::Tensor& weights) const;
   SpectrumDetails details(const torch::Tensor& attention, const torch::Tensor& weights) const;
 
   // The normalised maps themselves, differentiable, for matching raw attention; [B, J, H, W].

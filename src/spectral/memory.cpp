@@ -40,7 +40,15 @@ std::vector<double> row_of(const torch::Tensor& table, int64_t row) {
 
 void read_prototypes(const Safetensors& file, PrototypeMemory& memory) {
   const auto skill = load_index(file, "skill"), count = load_index(file, "count");
-  const int64_t n = skill.numel(), D = memory.options.spectral.dim(), M = memory.options.spectral.angular_bins;
+  const auto& spectral = memory.options.spectral;
+  const int64_t n = skill.numel(), M = spectral.angular_bins;
+  int64_t D = spectral.dim();
+  if (spectral.heads == Heads::kept && n > 0) {
+    const auto sizes = load_real(file, "mean").sizes().vec();
+    check(sizes.size() == 2 && spectral.fits(sizes[1]), file.path, ": 'mean' has shape ", shape_text(sizes),
+          "; expected [", n, ", ", expected_numbers(spectral), "]");
+    D = sizes[1];
+  }
   const auto table = [&](const char* name, int64_t width) {
     const auto tensor = load_real(file, name);
     check(tensor.dim() == 2 && tensor.size(0) == n && tensor.size(1) == width, file.path, ": '", name, "' has shape ",
@@ -102,6 +110,8 @@ void PrototypeMemory::take(const StageMoments& stage) {
     auto place = std::lower_bound(prototypes.begin(), prototypes.end(), key,
                                   [](const Prototype& p, int64_t k) { return p.skill < k; });
     if (place == prototypes.end() || place->skill != key) {
+      check(prototypes.empty() || prototypes[0].mean.size() == moments.mean.size(), "stage moments have ",
+            moments.mean.size(), " entries but the memory has ", prototypes.empty() ? 0 : prototypes[0].mean.size());
       prototypes.insert(place, Prototype{key, moments.count, moments.mean, variance, moments.angular, moments.map});
       continue;
     }
@@ -129,8 +139,9 @@ PrototypeTensors PrototypeMemory::tensors() const {
     out.skill[i] = prototypes[i].skill;
     out.count[i] = prototypes[i].count;
   }
-  out.mean = stack(prototypes, &Prototype::mean, options.spectral.dim());
-  out.variance = stack(prototypes, &Prototype::variance, options.spectral.dim());
+  const auto numbers = n > 0 ? static_cast<int64_t>(prototypes[0].mean.size()) : options.spectral.dim();
+  out.mean = stack(prototypes, &Prototype::mean, numbers);
+  out.variance = stack(prototypes, &Prototype::variance, numbers);
   out.angular = stack(prototypes, &Prototype::angular, options.spectral.angular_bins);
   if (map_height) out.map = stack(prototypes, &Prototype::map, map_height * map_width).view({n, map_height, map_width});
   return out;

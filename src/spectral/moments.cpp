@@ -89,9 +89,9 @@ std::vector<int64_t> StageMoments::keys_of(const double* posterior, int64_t skil
 void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& angular, const torch::Tensor& posterior,
                        const torch::Tensor& map, int64_t task) {
   const auto& s = options_.spectral;
-  check(descriptor.dim() == 2 && descriptor.size(1) == s.dim(), "stage descriptor has shape ",
-        shape_text(descriptor.sizes()), "; expected [N, ", s.dim(), "] for these options");
-  const int64_t samples = descriptor.size(0);
+  check(descriptor.dim() == 2 && s.fits(descriptor.size(1)), "stage descriptor has shape ",
+        shape_text(descriptor.sizes()), "; expected [N, ", expected_numbers(s), "] for these options");
+  const int64_t samples = descriptor.size(0), numbers = descriptor.size(1);
   check(angular.dim() == 2 && angular.size(0) == samples && angular.size(1) == s.angular_bins,
         "stage angular has shape ", shape_text(angular.sizes()), "; expected [", samples, ", ", s.angular_bins, "]");
   if (samples == 0) return;
@@ -120,8 +120,8 @@ void StageMoments::add(const torch::Tensor& descriptor, const torch::Tensor& ang
     for (int64_t key : keys_of(pi.data_ptr<double>() + i * skills, skills, task)) {
       Sums& sums = sums_[key];
       ++sums.count;
-      add_row(sums.values, phi.data_ptr<double>() + i * s.dim(), s.dim(), ExactSum::Of::values);
-      add_row(sums.squares, phi.data_ptr<double>() + i * s.dim(), s.dim(), ExactSum::Of::squares);
+      add_row(sums.values, phi.data_ptr<double>() + i * numbers, numbers, ExactSum::Of::values);
+      add_row(sums.squares, phi.data_ptr<double>() + i * numbers, numbers, ExactSum::Of::squares);
       add_row(sums.angular, d.data_ptr<double>() + i * s.angular_bins, s.angular_bins, ExactSum::Of::values);
       if (raw) add_row(sums.map, maps.data_ptr<double>() + i * cells, cells, ExactSum::Of::values);
     }

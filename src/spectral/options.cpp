@@ -19,6 +19,9 @@ void SpectralOptions::visit(OptionVisitor& visitor) {
   visitor("peak_power", peak_power, "fraction: peak power over all power; raw: as it is");
   visitor("fft_norm", fft_norm, "ortho: transform divided by sqrt(H W); backward: no factor");
   visitor("second_moment", second_moment, "over layer-heads: standard deviation or variance");
+  visitor(
+      "heads", heads,
+      "what is matched: mean and second moment over layer-heads (average), or every layer-head's own numbers (kept)");
   visitor("mahalanobis", mahalanobis, "sum or mean of the squared distance over dimensions");
   visitor("confidence", confidence, "weight exp(-d2/tau_mah) with gradient, detached, or always one");
   visitor("unseen_skills", unseen_skills, "posterior mass on skills without prototype: skip, or renormalize the rest");
@@ -95,10 +98,15 @@ OptionTable Options::table() {
   return out;
 }
 
+std::string expected_numbers(const SpectralOptions& options) {
+  const auto together = std::to_string(options.dim());
+  return options.heads == Heads::average ? together : cat(together, " and ", options.head_dim(), " a head");
+}
+
 const std::vector<std::string>& descriptor_keys() {
   static const std::vector<std::string> keys = {
-      "radial_bins", "angular_bins",  "eps",     "eps_mode",   "token_norm", "frequency",    "bin_edge",
-      "dc",          "bin_statistic", "peak_dc", "peak_power", "fft_norm",   "second_moment"};
+      "radial_bins", "angular_bins",  "eps",     "eps_mode",   "token_norm", "frequency",     "bin_edge",
+      "dc",          "bin_statistic", "peak_dc", "peak_power", "fft_norm",   "second_moment", "heads"};
   return keys;
 }
 
@@ -111,6 +119,8 @@ void check_contradictions(const Options& options) {
         "spectral.covariance_floor=0 contradicts spectral.floor_at=update; use floor_at=use");
   check(s.alpha < 1, "spectral.alpha=1 would never learn from a new stage; use a value below 1");
   check(s.tau_skill < 1, "spectral.tau_skill=1 would leave every prototype empty; use a value below 1");
+  check(s.heads == Heads::average || a.spectrum != Spectrum::raw,
+        "spectral.heads=kept contradicts asr.spectrum=raw, which matches mean maps; use spectral.heads=average");
   check(a.prototypes != Prototypes::mean || a.spectrum != Spectrum::raw,
         "asr.prototypes=mean contradicts asr.spectrum=raw, which has no variances");
   check(a.target == AsrTarget::prototype || a.spectrum != Spectrum::raw, "asr.target=", enum_name(a.target),

@@ -21,6 +21,7 @@ enum class PeakDc { include, exclude };
 enum class PeakPower { raw, fraction };
 enum class FftNorm { backward, ortho };
 enum class SecondMoment { std, variance };
+enum class Heads { average, kept };
 enum class Mahalanobis { sum, mean };
 enum class Confidence { gradient, detached, one };
 enum class UnseenSkills { skip, renormalize };
@@ -42,6 +43,8 @@ struct SpectralOptions {
   PeakPower peak_power = PeakPower::fraction;  // of all power, or as it is
   FftNorm fft_norm = FftNorm::ortho;
   SecondMoment second_moment = SecondMoment::std;  // over layer-heads
+  // Matched are mean and second moment over layer-heads, or the numbers of every layer-head, which then follow them.
+  Heads heads = Heads::average;
   // From descriptors to the loss and the memory.
   Mahalanobis mahalanobis = Mahalanobis::mean;
   Confidence confidence = Confidence::detached;
@@ -56,8 +59,16 @@ struct SpectralOptions {
 
   void visit(OptionVisitor& visitor);
   int64_t head_dim() const { return radial_bins + 2 * angular_bins + 3; }  // D0
-  int64_t dim() const { return 2 * head_dim(); }                           // D
+  int64_t dim() const { return 2 * head_dim(); }                           // D, of heads together
+  // Whether a descriptor may have so many numbers: with heads kept it depends on how many there are.
+  bool fits(int64_t numbers) const {
+    const int64_t more = numbers - dim();
+    return heads == Heads::average ? more == 0 : more > 0 && more % head_dim() == 0;
+  }
 };
+
+std::string expected_numbers(
+    const SpectralOptions& options);  // of a descriptor, for messages: "54", "54 and 27 a head"
 
 enum class Spectrum { full, radial, angular, raw };
 enum class Prototypes { skill, global, task, mean };
@@ -133,6 +144,7 @@ ASR_ENUM_NAMES(PeakDc, "include", "exclude")
 ASR_ENUM_NAMES(PeakPower, "raw", "fraction")
 ASR_ENUM_NAMES(FftNorm, "backward", "ortho")
 ASR_ENUM_NAMES(SecondMoment, "std", "variance")
+ASR_ENUM_NAMES(Heads, "average", "kept")
 ASR_ENUM_NAMES(Mahalanobis, "sum", "mean")
 ASR_ENUM_NAMES(Confidence, "gradient", "detached", "one")
 ASR_ENUM_NAMES(UnseenSkills, "skip", "renormalize")

@@ -8,7 +8,11 @@ namespace asr {
 namespace {
 
 void check_prototypes(const PrototypeTensors& p, const Options& options) {
-  const int64_t n = p.size(), D = options.spectral.dim(), M = options.spectral.angular_bins;
+  const int64_t n = p.size(), M = options.spectral.angular_bins;
+  const bool fits = p.mean.defined() && p.mean.dim() == 2 && options.spectral.fits(p.mean.size(1));
+  const int64_t D = fits ? p.mean.size(1) : options.spectral.dim();
+  check(fits || options.spectral.heads == Heads::average, "memory mean does not hold ",
+        expected_numbers(options.spectral), " numbers a prototype, as spectral.heads=kept has them");
   const auto expect = [&](const torch::Tensor& tensor, const char* name, std::vector<int64_t> shape) {
     check(tensor.defined() && tensor.sizes() == at::IntArrayRef(shape), "memory ", name, " has shape ",
           shape_text(tensor.defined() ? tensor.sizes() : at::IntArrayRef()), "; expected ", shape_text(shape),
@@ -57,14 +61,16 @@ void check_posterior(const torch::Tensor& posterior, SkillMode mode) {
           "asr.skill=oracle needs one-hot posteriors; use soft or hard for a parser's");
 }
 
-torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o) {
+torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& o, int64_t numbers) {
   auto head = torch::ones({o.head_dim()}, at::kDouble);
   if (spectrum == Spectrum::radial) head.slice(0, o.radial_bins).fill_(0);
   if (spectrum == Spectrum::angular) {
     head.slice(0, 0, o.radial_bins).fill_(0);
     head.slice(0, o.radial_bins + 2 * o.angular_bins).fill_(0);
   }
-  return at::cat({head, head});
+  if (o.heads == Heads::average) return at::cat({head, head});
+  const int64_t together = o.dim();
+  return at::cat({torch::zeros({together}, at::kDouble), head.repeat({(numbers - together) / o.head_dim()})});
 }
 
 torch::Tensor variances_as_read(const PrototypeTensors& prototypes, const Options& options) {
@@ -100,7 +106,7 @@ SpectralLoss::SpectralLoss(const PrototypeTensors& prototypes, const Options& op
     map_ = prototypes.map.to(compute_);
     return;
   }
-  const auto used = used_dimensions(a.spectrum, s);
+  const auto used = used_dimensions(a.spectrum, s, prototypes.mean.size(1));
   auto precision = used / variances_as_read(prototypes, options);
   if (s.mahalanobis == Mahalanobis::mean) precision = precision / used.sum();
 
@@ -149,8 +155,11 @@ LossTerms SpectralLoss::empty(const torch::Tensor& like, int64_t batch) const {
 
 LossTerms SpectralLoss::operator()(const torch::Tensor& descriptor, const torch::Tensor& posterior) const {
   check(options_.asr.spectrum != Spectrum::raw, "asr.spectrum=raw matches maps, not descriptors");
-  check(descriptor.dim() == 2 && descriptor.size(1) == options_.spectral.dim(), "descriptor has shape ",
-        shape_text(descriptor.sizes()), "; expected [B, ", options_.spectral.dim(), "]");
+  const auto& s = options_.spectral;
+  const bool fits = descriptor.dim() == 2 && s.fits(descriptor.size(1)) &&
+                    (!skill_.defined() || descriptor.size(1) == target_.mean.size(1));
+  check(fits, "descriptor has shape ", shape_text(descriptor.sizes()), "; expected [B, ",
+        skill_.defined() ? std::to_string(target_.mean.size(1)) : expected_numbers(s), "]");
   check(posterior.dim() == 2 && posterior.size(0) == descriptor.size(0), "posterior has shape ",
         shape_text(posterior.sizes()), " for ", descriptor.size(0), " samples");
   if (!skill_.defined()) return empty(descriptor, descriptor.size(0));

@@ -26,8 +26,9 @@ struct PrototypeTensors {
 // behind them, floored, and one number for all with asr.prototypes=mean.
 torch::Tensor variances_as_read(const PrototypeTensors& prototypes, const Options& options);
 
-// 1 for the descriptor entries that asr.spectrum matches, in the mean half and the second-moment half alike. [D]
-torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& options);
+// 1 for the descriptor entries that asr.spectrum matches: in the mean half and the second-moment half alike, or, with
+// heads kept, in every head's and none of heads together. [numbers]
+torch::Tensor used_dimensions(Spectrum spectrum, const SpectralOptions& options, int64_t numbers);
 
 // Built once a stage from the memory, then called every step.
 class SpectralLoss {

@@ -158,7 +158,9 @@ RunFacts facts_of(const std::string& folder, const nlohmann::json& state) {
   const auto& spectral = out.config.options.spectral;
   out.sizes.stages = static_cast<int64_t>(out.stream->tasks().size());
   out.sizes.prototypes = static_cast<int64_t>(std::max(skill_names().size(), out.stream->tasks().size()));
-  out.sizes.descriptor = spectral.dim();
+  constexpr int64_t kMostHeads = 256;  // of a layer
+  const bool kept = spectral.heads == Heads::kept;
+  out.sizes.descriptor = spectral.dim() + (kept ? run.tap_layers * kMostHeads * spectral.head_dim() : 0);
   out.sizes.angular = spectral.angular_bins;
   constexpr int64_t kLargestMap = 1 << 12;  // cells
   out.sizes.map = out.config.options.asr.spectrum == Spectrum::raw ? kLargestMap : 0;

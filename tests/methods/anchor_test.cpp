@@ -125,7 +125,8 @@ TEST(Anchored, LossAndGradientAreZeroAtTheFirstStep) {
 TEST(Anchored, ResumesToTheSameBitsAndKeepsNothing) {
   const std::vector<Settings> cases = {{{"method", "asr+ewc"}},
                                        {{"method", "asr+er"}, {"gradient_accumulation_steps", "2"}},
-                                       {{"method", "asr+o-lora"}, {"asr.anchor_samples", "5"}}};
+                                       {{"method", "asr+o-lora"}, {"asr.anchor_samples", "5"}},
+                                       {{"method", "asr"}, {"asr.target", "both"}, {"spectral.heads", "kept"}}};
   for (const auto& more : cases) {
     SCOPED_TRACE(more[0].second);
     TemporaryFolder folder;
@@ -175,6 +176,7 @@ TEST(Anchored, TwoProcessesDoWhatOneDoes) {
 // Cross-attention, and a Q-Former, whose own attention is what is looked at.
 TEST(Anchored, RunsOnEveryKindOfModel) {
   expect_runs_on_every_kind("asr", {{"asr.target", "both"}});
+  expect_runs_on_every_kind("asr", {{"asr.target", "both"}, {"spectral.heads", "kept"}});
 }
 
 TEST(Anchored, IsInTheEstimate) {

@@ -14,6 +14,11 @@ Needs tapped() {
   return out;
 }
 
+SpectralOptions of_heads_together(SpectralOptions options) {
+  options.heads = Heads::average;
+  return options;
+}
+
 torch::Tensor layer_head_maps(SpectrumView& spectrum, const SampleBatch& batch, const Output& output) {
   return spectrum.encoder(output).maps(output.attention, row_weights(batch.input, output));  // [B, J, H, W]
 }
@@ -25,14 +30,9 @@ class HeadView final : public AnchorView {
       : spectrum_(options), moving_(options.radial_bins + 2 * options.angular_bins), all_(options.head_dim()) {}
   Needs needs() const override { return tapped(); }
   torch::Tensor see(const SampleBatch& batch, const Output& output) override {
-    const auto& a = output.attention;  // [B, L, heads, T, H, W]
-    const int64_t samples = a.size(0), heads = a.size(1) * a.size(2), tokens = a.size(3);
-    // Each layer-head as a sample of one head, whose mean over heads it is.
-    const auto single = a.reshape({samples * heads, 1, 1, tokens, a.size(4), a.size(5)});
-    const auto weights = row_weights(batch.input, output).repeat_interleave(heads, 0);
-    const auto seen = spectrum_.encoder(output).descriptor(single, weights);  // [B J, D]
-    const auto moving = at::cat({seen.narrow(1, 0, moving_), seen.narrow(1, all_ - 1, 1)}, 1);
-    return moving.reshape({samples, heads * (moving_ + 1)});
+    const auto seen =
+        spectrum_.encoder(output).heads(output.attention, row_weights(batch.input, output));  // [B, J, D0]
+    return at::cat({seen.narrow(2, 0, moving_), seen.narrow(2, all_ - 1, 1)}, 2).flatten(1);
   }
 
  private:
@@ -109,7 +109,7 @@ class LogitView final : public AnchorView {
 // the phases of a sample are its own and stay the same.
 class PhaseView final : public AnchorView {
  public:
-  explicit PhaseView(const SpectralOptions& options) : spectrum_(options) {}
+  explicit PhaseView(const SpectralOptions& options) : spectrum_(of_heads_together(options)) {}
   Needs needs() const override { return tapped(); }
   torch::Tensor see(const SampleBatch& batch, const Output& output) override {
     const auto maps = layer_head_maps(spectrum_, batch, output);
