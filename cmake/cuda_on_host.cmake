@@ -20,7 +20,7 @@ target_link_libraries(cuda_on_host PRIVATE asr_torch asr_ops)
 asr_test(cuda_on_host SUITES LABEL unit DEPENDS asr_nn asr_spectral)
 target_sources(test_cuda_on_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/ops/cuda_layers_test.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/descriptor_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/ops/masked_low_rank_test.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/weight_formats_test.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/ops/weight_formats_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/spectral/heads_test.cpp
   $<TARGET_OBJECTS:cuda_on_host>)
 target_include_directories(test_cuda_on_host PRIVATE ${folder})
 target_compile_definitions(test_cuda_on_host PRIVATE ASR_CUDA_ON_HOST)

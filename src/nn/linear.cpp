@@ -13,7 +13,7 @@ DropoutKey AdapterDropout::key_for(const torch::Tensor& x) {
   const uint64_t site_key = Random({key, calls++}).next();
   const auto samples = static_cast<int64_t>(positions.size());
   if (samples == 0) return {probability, site_key};
-  if (x.size(0) % samples == 0) return {probability, site_key, positions};
+  if (x.size(0) % samples == 0) return {probability, site_key, positions, positions_there};
   // Samples of unequal length lie flat: their places in the whole batch are unknown, so masks are drawn for this part.
   return {probability, Random({site_key, static_cast<uint64_t>(positions[0])}).next()};
 }

@@ -68,6 +68,7 @@ struct AdapterDropout {
   // Where the samples of x stand in their batch, when it is spread over several processes; a sample then gets the mask
   // it has in the whole batch. Empty: x is the whole batch.
   std::vector<int64_t> positions = {};
+  torch::Tensor positions_there = {};  // as in DropoutKey: one copy serves all calls of a pass
 
   DropoutKey key_for(const torch::Tensor& x);  // of the next call; counts it
 };

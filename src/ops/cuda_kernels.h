@@ -88,10 +88,11 @@ struct PackedNf4 {
 };
 void unpack_nf4(Number number, int64_t count, const PackedNf4& from, void* out, Stream stream);
 
-// Experts of one rank, 8 or 16, that read x behind a dropout each; numbers of 16 bits. What kept entries grow by is
-// part of the dropout.
+// Experts, or strips of their ranks, of one rank, 8 or 16, that read x behind a dropout each; numbers of 16 bits. What
+// kept entries grow by is part of the dropout.
 struct MaskedExpert {
   void* middle;  // [rows, rank]
+  int stride;    // numbers from one row of it to the next
   void* a;       // [rank, width]; float32 where it is a gradient
   float scale;
   uint64_t key;

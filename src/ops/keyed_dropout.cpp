@@ -26,6 +26,12 @@ torch::Tensor keyed_dropout(const torch::Tensor& x, const DropoutKey& key) {
   return path == Path::cuda && fits_cuda(x, key) ? keyed_dropout_cuda(x, key) : keyed_dropout_reference(x, key);
 }
 
+torch::Tensor positions_on(at::Device device, const DropoutKey& key) {
+  const auto& there = key.positions_there;
+  if (there.defined() && there.device() == device) return there;
+  return torch::tensor(key.positions, at::kLong).to(device, /*non_blocking=*/true);
+}
+
 bool makes_masks_again(const torch::Tensor& x) {
   return path_for(kDropout, x) == Path::cuda;
 }

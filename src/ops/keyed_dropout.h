@@ -14,7 +14,9 @@ struct DropoutKey {
   uint64_t key = 0;
   // Where the samples of x (equal shares of its entries) stand in the whole batch; empty: x is the whole batch.
   std::vector<int64_t> positions = {};
+  torch::Tensor positions_there = {};  // the same, int64, where a GPU's kernels read them; undefined: a copy a call
 };
+torch::Tensor positions_on(at::Device device, const DropoutKey& key);
 
 torch::Tensor keyed_dropout(const torch::Tensor& x, const DropoutKey& key);
 torch::Tensor keyed_dropout_reference(const torch::Tensor& x, const DropoutKey& key);

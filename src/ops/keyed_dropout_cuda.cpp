@@ -16,7 +16,7 @@ void drop_on_gpu(const torch::Tensor& to, const torch::Tensor& x, const DropoutK
   of.samples = std::max<int64_t>(1, static_cast<int64_t>(key.positions.size()));
   of.each = x.numel() / of.samples;
   if (!key.positions.empty()) {
-    positions = torch::tensor(key.positions, at::kLong).to(x.device(), /*non_blocking=*/true);
+    positions = positions_on(x.device(), key);
     of.positions = positions.data_ptr<int64_t>();
   }
   of.key = key.key;

@@ -8,21 +8,37 @@
 namespace asr {
 namespace {
 
-// Calls work for as many experts at a time as the kernels take.
+// What the kernels hold in their registers: strips of 8 or 16 of an expert's rank, which all have its masks.
+std::vector<MaskedLowRank> strips_of(const std::vector<MaskedLowRank>& experts) {
+  std::vector<MaskedLowRank> out;
+  for (const auto& expert : experts) {
+    const int64_t rank = expert.a.size(0), strip = rank % 16 == 0 ? 16 : 8;
+    for (int64_t from = 0; from < rank; from += strip) {
+      out.push_back(expert);
+      out.back().middle = expert.middle.narrow(1, from, strip);
+      out.back().a = expert.a.narrow(0, from, strip);
+    }
+  }
+  return out;
+}
+
+// Calls work for as many strips at a time as the kernels take.
 template <class Work>
 void in_groups(const torch::Tensor& x, const std::vector<MaskedLowRank>& experts, const Work& work) {
   const auto& given = experts[0].key.positions;
   torch::Tensor positions;
-  if (!given.empty()) positions = torch::tensor(given, at::kLong).to(x.device(), /*non_blocking=*/true);
-  for (size_t begin = 0; begin < experts.size(); begin += cuda::kMostMasked) {
+  if (!given.empty()) positions = positions_on(x.device(), experts[0].key);
+  const auto strips = strips_of(experts);
+  for (size_t begin = 0; begin < strips.size(); begin += cuda::kMostMasked) {
     cuda::MaskedExperts of{};
-    of.rank = static_cast<int>(experts[0].a.size(0));
+    of.rank = static_cast<int>(strips[0].a.size(0));
     of.samples = std::max<int64_t>(1, static_cast<int64_t>(given.size()));
     if (positions.defined()) of.positions = positions.data_ptr<int64_t>();
-    for (size_t k = begin; k < std::min(experts.size(), begin + cuda::kMostMasked); ++k) {
-      const auto& expert = experts[k];
-      of.of[of.count++] = {expert.middle.data_ptr(), expert.a.data_ptr(), static_cast<float>(expert.scale),
-                           expert.key.key, static_cast<uint32_t>(std::lround(expert.key.probability * 256))};
+    for (size_t k = begin; k < std::min(strips.size(), begin + cuda::kMostMasked); ++k) {
+      const auto& strip = strips[k];
+      of.of[of.count++] = {strip.middle.data_ptr(), static_cast<int>(strip.middle.stride(0)),
+                           strip.a.data_ptr(),      static_cast<float>(strip.scale),
+                           strip.key.key,           static_cast<uint32_t>(std::lround(strip.key.probability * 256))};
     }
     work(cuda::Rows{x.size(0), x.size(1), number_of(x)}, of);
   }

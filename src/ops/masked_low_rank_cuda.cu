@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kMiddleWarps * 32, 3)
     const auto& expert = of.of[i / (kMiddleRows * kRank)];
     const int row = first + i / kRank % kMiddleRows;
     if (row >= rows) continue;
-    static_cast<T*>(expert.middle)[int64_t(row) * kRank + i % kRank] = rounded<T>(all * kept_share(expert));
+    static_cast<T*>(expert.middle)[int64_t(row) * expert.stride + i % kRank] = rounded<T>(all * kept_share(expert));
   }
 }
 
@@ -171,7 +171,8 @@ __global__ void __launch_bounds__(kPullWarps * 32) pulls(MaskedExperts of, void*
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = top + lane.g + i % 2 * 8, rank = 2 * lane.t + i / 2 * 8;
-        middle[i] = row < last && rank < kRank ? load_pair(of.of[k].middle, int64_t(row) * kRank + rank) : 0;
+        const bool here = row < last && rank < kRank;
+        middle[i] = here ? load_pair(of.of[k].middle, int64_t(row) * of.of[k].stride + rank) : 0;
       }
 #pragma unroll
       for (int j = 0; j < 4; ++j)
@@ -242,9 +243,9 @@ __global__ void __launch_bounds__(kSumWarps * 32)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = top + 2 * lane.t + i / 2 * 8, rank = lane.g + i % 2 * 8;
-        const int64_t number = int64_t(row) * kRank + rank;
+        const int64_t number = int64_t(row) * expert.stride + rank;
         const bool upper = rank < kRank && row < rows, lower = rank < kRank && row + 1 < rows;
-        middle[i] = lower ? two_of(expert.middle, number, number + kRank)
+        middle[i] = lower ? two_of(expert.middle, number, number + expert.stride)
                           : (upper ? static_cast<const uint16_t*>(expert.middle)[number] : 0);
       }
 #pragma unroll

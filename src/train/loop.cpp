@@ -131,7 +131,10 @@ AdapterDropout Loop::pass_dropout(const TrainPass& pass) const {
                              static_cast<uint64_t>(parts_.at.step), static_cast<uint64_t>(pass.micro)})
                          .next()};
   const auto& positions = pass.share.positions;
-  if (pass.share.team.size() > 1) out.positions = positions.empty() ? range(0, 1) : positions;
+  if (pass.share.team.size() == 1) return out;
+  out.positions = positions.empty() ? range(0, 1) : positions;
+  const auto device = parts_.model.device();
+  if (device.is_cuda()) out.positions_there = torch::tensor(out.positions, at::kLong).to(device);
   return out;
 }
 

@@ -187,7 +187,7 @@ TEST(CudaKernels, AdaptedLinearsWithDropoutAgree) {
   torch::manual_seed(4);
   std::vector<at::ScalarType> types = {at::kFloat, at::kBFloat16};
   if (kernel_device()->is_cuda()) types.push_back(at::kHalf);  // a CPU's library has no products of half numbers
-  for (const int64_t rank : {8, 16}) {
+  for (const int64_t rank : {8, 16, 24, 40, 56, 64}) {
     const auto x = torch::randn({4, 16, 64}).requires_grad_();
     Tensors inputs = {x};
     for (int map = 0; map < 2; ++map) {

@@ -270,6 +270,55 @@ TEST(AdaptedLinear, XIsKeptOnlyWhereATrainedTensorNeedsIt) {
   EXPECT_LT(uses_after({{w, {}, {}}}), uses_after({{w, {}, {{a, b, 1}}}}));
 }
 
+// A frozen half layer, and what of it the graph holds when only its result is left.
+struct FrozenMlp {
+  torch::Tensor scale = torch::rand({8}) + 0.5, gate = torch::randn({12, 8}), up = torch::randn({12, 8}),
+                down = torch::randn({8, 12});
+  torch::Tensor x = torch::randn({5, 8}).requires_grad_();
+  std::vector<LowRank> at_gate = {}, at_down = {};
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made = {};  // normed, gate, up, their product
+
+  torch::Tensor operator()() {
+    const auto normed = rms_norm(x * 1, scale, 1e-5);
+    const auto both = adapted_linears(normed, {{gate, {}, at_gate}, {up, {}, {}}});
+    const auto product = gated_silu(both[0], both[1]);
+    for (const auto& tensor : {normed, both[0], both[1], product})
+      made.push_back(tensor.storage().getWeakStorageImpl());
+    return adapted_linears(product, {{down, {}, at_down}})[0];
+  }
+  std::vector<bool> held() const {
+    std::vector<bool> out;
+    for (const auto& storage : made) out.push_back(!storage.expired());
+    return out;
+  }
+};
+
+TEST(AdaptedLinear, FrozenMapsKeepNothingForTheBackwardPass) {
+  torch::manual_seed(12);
+  FrozenMlp frozen;
+  const auto y = frozen();
+  EXPECT_EQ(frozen.held(), std::vector<bool>({false, true, true, false})) << "the gate alone needs what it read";
+  const auto plain = frozen.x.detach().to(at::kDouble).requires_grad_();
+  const auto normed = rms_norm_reference(plain, frozen.scale.to(at::kDouble), 1e-5);
+  const auto product =
+      at::silu(at::linear(normed, frozen.gate.to(at::kDouble))) * at::linear(normed, frozen.up.to(at::kDouble));
+  const auto expected = gradients(at::linear(product, frozen.down.to(at::kDouble)).sum(), {plain})[0];
+  expect_close(gradients(y.sum(), {frozen.x})[0], expected, 5e-5, "gradient");
+  EXPECT_EQ(frozen.held(), std::vector<bool>(4, false)) << "after the backward pass";
+  // With trained experts what these read is held.
+  const auto expert = [](int64_t out, int64_t in) {
+    return LowRank{torch::randn({2, in}).requires_grad_(), torch::randn({out, 2}).requires_grad_(), 1};
+  };
+  FrozenMlp trained;
+  trained.at_gate = {expert(12, 8)};
+  const auto with_gate = trained();
+  EXPECT_EQ(trained.held(), std::vector<bool>({true, true, true, false}));
+  FrozenMlp other;
+  other.at_down = {expert(8, 12)};
+  const auto with_down = other();
+  EXPECT_EQ(other.held(), std::vector<bool>({false, true, true, true}));
+}
+
 TEST(AdaptedLinear, OneExpertOrNone) {
   torch::manual_seed(10);
   const auto x = torch::randn({3, 5, 8}).requires_grad_(), w = torch::randn({6, 8}), bias = torch::randn({6});

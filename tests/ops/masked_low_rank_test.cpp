@@ -34,16 +34,20 @@ Example moved(const Example& from, at::Device device, at::ScalarType type, bool 
   return out;
 }
 
+// Of one strip or several, of 8 or of 16: ranks 40 and 56 are odd numbers of strips of 8, 64 is four strips of 16.
 template <class Check>
 void everywhere(const Check& check) {
-  for (const int64_t rank : {3, 8, 16})
-    for (const int64_t experts : {1, 2, 3, 4})
+  for (const int64_t rank : {3, 8, 16, 24, 40, 56, 64})
+    for (const int64_t experts : rank <= 16 ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{1, 3})
       for (const auto& device : devices())
         for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
           if (type == at::kFloat || device.is_cuda() || (device == kernel_device() && rank > 3))
             check(example(rank, experts), device, type, type == at::kFloat ? 1e-5 : 2e-2,
                   cat(experts, " of rank ", rank, " on ", device.str(), " in ", at::toString(type)));
   // More rows and columns than a block of a kernel takes at a time.
+  if (kernel_device())
+    for (const int64_t rank : {24, 40, 56, 64})
+      check(example(rank, 1, 132, 136), *kernel_device(), at::kBFloat16, 2e-2, cat("132 rows, rank ", rank));
   if (kernel_device() && kernel_device()->is_cuda())
     for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{4224, 104}, {300, 4096}, {20001, 64}})
       check(example(16, 2, rows, width), at::kCUDA, at::kBFloat16, 2e-2, cat(rows, " rows of ", width));
@@ -80,6 +84,27 @@ TEST(MaskedLowRank, SumsAreProductsWithDroppedNumbers) {
                    tolerance, what);
     }
   });
+}
+
+// What a pass has put on the device serves all its calls: shown by other places than those that the key names.
+TEST(MaskedLowRank, PlacesOnTheDeviceAreTheOnesThatCount) {
+  if (!kernel_device()) GTEST_SKIP() << "no CUDA kernels here";
+  const auto device = *kernel_device();
+  const auto with = [&](const std::vector<int64_t>& named, const torch::Tensor& there) {
+    auto given = moved(example(16, 2), device, at::kBFloat16, false);
+    for (auto& expert : given.experts) {
+      expert.key.positions = named;
+      expert.key.positions_there = there;
+    }
+    masked_middles(given.x, given.experts);
+    add_masked_pulls(given.x, given.experts);
+    return at::cat({given.x.flatten(), given.experts[0].middle.flatten(), given.experts[1].middle.flatten(),
+                    keyed_dropout_cuda(given.x, given.experts[0].key).flatten()});
+  };
+  const auto there = torch::tensor({7, 1, 3}, at::kLong).to(device);
+  EXPECT_TRUE(with({7, 1, 3}, there).equal(with({7, 1, 3}, {})));
+  EXPECT_TRUE(with({2, 0, 5}, there).equal(with({7, 1, 3}, {})));
+  EXPECT_FALSE(with({2, 0, 5}, {}).equal(with({7, 1, 3}, {})));
 }
 
 TEST(QuickGelu, IsItsFormulaWithItsGradient) {

@@ -239,6 +239,16 @@ TEST(DataParallel, ASampleIsMaskedAsInTheWholeBatch) {
       EXPECT_TRUE(keyed_dropout(few, part.key_for(few)).equal(at::stack({all[2], all[3], all[6]})));
     }
   }
+  // On a GPU one copy of the places serves all calls of a pass.
+  AdapterDropout pass{0.3, 11};
+  pass.positions = {2, 3, 6};
+  pass.positions_there = torch::tensor(pass.positions, at::kLong);
+  const auto x = torch::ones({3, 8});
+  for (int call = 0; call < 2; ++call) {
+    const auto key = pass.key_for(x);
+    EXPECT_TRUE(key.positions_there.is_same(pass.positions_there));
+    EXPECT_TRUE(positions_on(at::kCPU, key).is_same(pass.positions_there));
+  }
 }
 
 TEST(DataParallel, HalfAnEnvironmentIsRefused) {
