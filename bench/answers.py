@@ -5,25 +5,63 @@
     python3 bench/answers.py --asr build/asr --model tests/fixtures/models/llava --device cpu --pictures 4
 
 Both sides answer prompts of the same number of tokens with the same number of new ones, in bfloat16 on a GPU. The peer
-gets its inputs ready made, all of one length, so that neither decoding nor padding counts against it; ours reads and
-prepares its pictures. The peer's adapters are merged (the plain model) and, where peft is installed, PEFT's own.
+gets its inputs ready made, all of one length, so that neither decoding nor padding counts against it; ours reads its
+pictures from --picture-folder, or from PNG files of 640 x 480 that this script writes, decodes and prepares them; with
+--drawn they are drawn in memory, and nothing is read. The peer's adapters are merged (the plain model) and, where peft
+is installed, PEFT's own.
 Prints one table, then one JSON object. Without torch and transformers the peer is left out with a line.
 """
 import argparse
 import json
 import pathlib
+import random
+import struct
 import subprocess
 import sys
+import tempfile
 import time
+import zlib
 
 BATCHES = (1, 8, 16, 32)
 
 
+def png(number, height=480, width=640):
+    """A gradient whose lower four bits are noise, so that a file is about as hard to unpack as a photograph."""
+    noise, size = random.Random(number), 3 * width
+    high, low = int.from_bytes(b"\xf0" * size, "big"), int.from_bytes(b"\x0f" * size, "big")
+    rows = bytearray()
+    for y in range(height):
+        slope = bytes((x * (number + 3) // 97 + y) & 255 for x in range(size))
+        mixed = int.from_bytes(slope, "big") & high | int.from_bytes(noise.randbytes(size), "big") & low
+        rows += b"\0" + mixed.to_bytes(size, "big")
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(rows), 6))
+            + chunk(b"IEND", b""))
+
+
 def ours(a):
+    if a.drawn or a.picture_folder:
+        return measured(a, a.picture_folder)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(a.pictures):
+            (pathlib.Path(folder) / f"{number:06}.png").write_bytes(png(number))
+        return measured(a, folder)
+
+
+def measured(a, folder):
     command = [a.asr, "bench", "answers", "--model", a.model, "--device", a.device, "--batch", str(a.batch),
                "--pictures", str(a.pictures), "--questions", str(a.questions), "--new-tokens", str(a.new_tokens),
                "--text-tokens", str(a.text_tokens), "--rank", str(a.rank), "--slots", str(a.slots), "--json"]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    command += ["--picture-folder", folder] if folder else []
+    command += ["--deterministic"] if a.deterministic else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit("answers.py: the program ended with its own message above")
+    return json.loads(done.stdout)
 
 
 def peer_inputs(torch, config, rows, tokens, device, kind):
@@ -113,13 +151,19 @@ def main():
     for name, value in (("batch", 16), ("pictures", 96), ("questions", 5), ("text-tokens", 30), ("new-tokens", 5),
                         ("rank", 16), ("slots", 6)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--picture-folder",
+                        help="image files to ask about, at least --pictures; default: PNG files are written")
+    parser.add_argument("--drawn", action="store_true", help="pictures drawn in memory, none read")
+    parser.add_argument("--deterministic", action="store_true", help="as full_determinism=yes; ours alone")
     a = parser.parse_args()
+    if a.drawn and a.picture_folder:
+        sys.exit("answers.py: --drawn reads no --picture-folder; give one of the two")
     if not pathlib.Path(a.model).is_dir():
         sys.exit(f"answers.py: {a.model}: no such folder; tools/random_llava.py makes one")
     mine = ours(a)
     other = peer(a, round(mine["prompt_tokens"]))
     print(f"{mine['prompt_tokens']:.0f} tokens of prompt, {mine['new_tokens']} new ones, {a.questions} questions a "
-          f"picture, batch {a.batch}, {a.device}")
+          f"picture, batch {a.batch}, {a.device}, pictures {'drawn in memory' if a.drawn else 'read from files'}")
     table(mine, other)
     sides = {side["name"]: side["answers_a_second"] for side in mine["sides"]}
     ratios = {"routed_over_unrouted": mine["routed_over_unrouted"], "shared_over_prefill": sides["shared"] / sides["prefill"]}

@@ -335,9 +335,9 @@ void add_admit_command(CLI::App& app, Common& common) {
   command->add_flag("--list-only", a->trials.list_only,
                     "print the missing runs of the next step as lines for tools/run_many.py, and run nothing");
   command->footer(
-      "Every run is in output_dir/SPLIT/METHOD/POINT/seed-N, what it said in output_dir/logs; the verdict is also in\n"
-      "output_dir/admission.json. With --runs nothing is run or written. Exit status: 0 admitted or not, 2 for bad\n"
-      "input, 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
+      "Every run is in output_dir/SPLIT/METHOD/POINT/seed-N, what it said in output_dir/logs; the verdict is "
+      "also in output_dir/admission.json. With --runs nothing is run or written. Exit status: 0 admitted or "
+      "not, 2 for bad input, 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
   command->callback([a, command, &common] {
     check_form(*a, *command);
     if (a->runs.empty()) return admit(*a, common);

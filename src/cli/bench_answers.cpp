@@ -17,6 +17,7 @@
 #include "data/packed_samples.h"
 #include "methods/terms/sample_keys.h"
 #include "tensor/device.h"
+#include "tensor/runtime.h"
 #include "train/answering.h"
 #include "train/objectives.h"
 
@@ -27,6 +28,7 @@ using nlohmann::json;
 
 struct AnswersArguments {
   std::string model, device = "cpu", picture_folder;
+  bool deterministic = false;
   int64_t elsewhere = 2;
   int64_t batch = 16, pictures = 96, questions = 5, text_tokens = 30, new_tokens = 5, rank = 16, slots = 6, turns = 1,
           workers = 2;
@@ -242,6 +244,7 @@ double mean_prompt_tokens(const SampleSet& set, int64_t batch) {
 
 void bench_answers(const AnswersArguments& a, const Common& common) {
   at::NoGradGuard no_grad;
+  set_deterministic(a.deterministic);
   const auto device = device_named(a.device);
   const auto model = load_backbone(a.model);
   check(model->image_size() == 0, "--model ", a.model, ": is a built-in model; give a Hugging Face folder");
@@ -285,6 +288,7 @@ void bench_answers(const AnswersArguments& a, const Common& common) {
                        {"rank", a.rank},
                        {"slots", a.slots},
                        {"elsewhere_percent", a.elsewhere},
+                       {"deterministic", a.deterministic},
                        {"sides", results},
                        {"routed_over_unrouted", routed},
                        {"keys", keys}});
@@ -318,6 +322,7 @@ void add_bench_answers(CLI::App& bench, Common& common) {
   command->add_option("--elsewhere", a.elsewhere, "percent of the rows that another slot answers than their picture's")
       ->capture_default_str()
       ->check(CLI::Range(0, 100));
+  command->add_flag("--deterministic", a.deterministic, "as full_determinism=yes");
   number_option("--turns", a.turns, "the fastest counts");
   command->callback([arguments, &common] { bench_answers(*arguments, common); });
 }

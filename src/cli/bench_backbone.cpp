@@ -34,6 +34,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kAnswerTokens = 4, kQuestionTokens = 8, kPrototypes = 15;
+constexpr int kApart = 5;   // steps whose parts are timed apart
 constexpr int kSide = 672;  // of the picture, in pixels: 576 visual tokens of Qwen2.5-VL
 
 enum class Terms { plain, spectral, full, first };
@@ -103,6 +104,11 @@ struct Work {
   }
 };
 
+// Milliseconds with the loss, and of its gradients; clipping and AdamW are the rest of a step.
+struct Parts {
+  std::vector<double> forward, backward;
+};
+
 class BackboneStep {
  public:
   explicit BackboneStep(const BackboneBench& a) : device_(device_named(a.device)), dropout_(a.dropout) {
@@ -131,7 +137,12 @@ class BackboneStep {
     count_work(shape_of_config(config, a.backbone), options);
   }
 
-  double run(Terms terms) {
+  // With `parts` the device is waited for between them.
+  double run(Terms terms, Parts* parts = nullptr) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto since = [&] {
+      return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    };
     return milliseconds_of([&] {
       AdapterDropout dropout{dropout_, ++steps_};
       Pass pass;
@@ -143,7 +154,15 @@ class BackboneStep {
       const auto out = model_->forward(batch_.input, pass, want);
       const auto loss = added(out, terms);
       optimizer_->zero_grad();
+      if (parts) {
+        loss.item<double>();
+        parts->forward.push_back(since());
+      }
       loss.backward();
+      if (parts) {
+        learnt_.back().grad().sum().item<double>();
+        parts->backward.push_back(since() - parts->forward.back());
+      }
       optimizer_->clip(1);
       optimizer_->step(1e-4);
       check(std::isfinite(loss.item<double>()), "the loss is not finite");
@@ -253,6 +272,7 @@ struct Measured {
   Terms terms;
   std::string name;
   std::vector<double> times;
+  Parts parts;
   MemoryPeak memory;
 };
 
@@ -314,17 +334,20 @@ void print_profile(const json& profile) {
   std::cout << text_table(rows);
 }
 
-std::vector<Measured> measure_terms(BackboneStep& step, int calls) {
+std::vector<Measured> measure_terms(BackboneStep& step, int calls, bool brief) {
   std::vector<Measured> out;
   for (const auto& [terms, name] : kTerms) {
+    if (brief && terms != Terms::plain && terms != Terms::spectral) continue;
     step.run(terms);
     step.run(terms);  // warm-up
     forget_memory_peak(step.device());
     step.run(terms);
-    out.push_back({terms, name, {}, memory_peak(step.device())});
+    out.push_back({terms, name, {}, {}, memory_peak(step.device())});
   }
   for (int i = 0; i < calls; ++i)  // in turns, so that what disturbs one disturbs all
-    for (size_t k = 0; k < out.size(); ++k) out[k].times.push_back(step.run(kTerms[k].first));
+    for (auto& side : out) side.times.push_back(step.run(side.terms));
+  for (int i = 0; i < std::min(calls, kApart); ++i)
+    for (auto& side : out) step.run(side.terms, &side.parts);
   return out;
 }
 
@@ -336,12 +359,12 @@ void bench_backbone(const BackboneBench& arguments, const Common& common) {
         ": is no model folder; to measure the shape of a published model, give --random-weights");
   BackboneStep step(arguments);
   const double ceiling = matrix_ceiling(step.device());
-  const auto measured = measure_terms(step, arguments.calls);
+  const auto measured = measure_terms(step, arguments.calls, arguments.brief);
   const auto& work = step.work();
   const double plain = median_ms(measured[0].times), gib = 1024.0 * 1024 * 1024;
   json results = json::array();
-  std::vector<std::vector<std::string>> rows = {
-      {"step", "median ms", "min ms", "over plain", "tokens/s", "TFLOP/s", "of ceiling", "allocated", "reserved GiB"}};
+  std::vector<std::vector<std::string>> rows = {{"step", "median ms", "min ms", "over plain", "forward", "backward",
+                                                 "tokens/s", "TFLOP/s", "of ceiling", "allocated", "reserved GiB"}};
   for (const auto& side : measured) {
     const double ms = median_ms(side.times), least = *std::min_element(side.times.begin(), side.times.end());
     const double rate = work.of(side.terms) / ms * 1e3;
@@ -349,12 +372,15 @@ void bench_backbone(const BackboneBench& arguments, const Common& common) {
                        {"median_ms", ms},
                        {"min_ms", least},
                        {"over_plain", ms / plain - 1},
+                       {"forward_ms", median_ms(side.parts.forward)},
+                       {"backward_ms", median_ms(side.parts.backward)},
                        {"tokens_a_second", work.tokens / ms * 1e3},
                        {"tflops", rate / 1e12},
                        {"of_ceiling", rate / ceiling},
                        {"allocated_gib", side.memory.allocated / gib},
                        {"reserved_gib", side.memory.reserved / gib}});
     rows.push_back({side.name, number(ms, 1), number(least, 1), number(100 * (ms / plain - 1), 1) + " %",
+                    number(median_ms(side.parts.forward), 1), number(median_ms(side.parts.backward), 1),
                     number(work.tokens / ms * 1e3, 0), number(rate / 1e12, 0), number(100 * rate / ceiling, 0) + " %",
                     number(side.memory.allocated / gib, 1), number(side.memory.reserved / gib, 1)});
   }

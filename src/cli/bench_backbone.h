@@ -20,6 +20,7 @@ struct BackboneBench {
   bool checkpointing = false;
   bool deterministic = false;
   bool profile = false;
+  bool brief = false;  // plain and spectral steps alone
 };
 void bench_backbone(const BackboneBench& arguments, const Common& common);
 

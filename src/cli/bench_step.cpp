@@ -247,6 +247,7 @@ void add_bench_step(CLI::App& bench, Common& common) {
   step->add_flag("--checkpointing", large.checkpointing, "with --backbone: layers run again in the backward pass");
   step->add_flag("--deterministic", large.deterministic, "with --backbone: as full_determinism=yes");
   step->add_flag("--profile", large.profile, "with --backbone: where a GPU's time goes, by kind of kernel");
+  step->add_flag("--brief", large.brief, "with --backbone: steps without ASR's geometry term alone");
   step->callback([arguments, &common] {
     auto& wide = arguments->large;
     wide.calls = arguments->calls;

@@ -18,6 +18,10 @@ TEST(Help, StaysWithinItsWindow) {
     }
     unsetenv("COLUMNS");
   }
+  // Prose is broken by the window alone: no line of it ends early.
+  setenv("COLUMNS", "70", 1);
+  EXPECT_CONTAINS(run_program({"evaluate", "--help"}).out, "counts whose slot\n");
+  unsetenv("COLUMNS");
   EXPECT_EQ(help_within("  --a N     one two three\nUsage: asr\n", 20),
             "  --a N     one two\n            three\nUsage: asr\n");
 }
