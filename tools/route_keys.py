@@ -26,6 +26,8 @@ KEYS = {
     "spectra, heads kept": ["route.keys=[spectra]", "route.heads=kept"],
     "states (1) and spectra, heads kept": ["route.keys=[states,spectra]", "route.heads=kept"],
     "word counts and thumbnail": ["route.keys=[thumbnail]"],
+    "states (1) and mean question embedding": ["route.keys=[states,tokens]"],
+    "states (1), late ones and mean question embedding": ["route.keys=[states,late,tokens]"],
 }
 
 

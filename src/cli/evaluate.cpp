@@ -92,8 +92,9 @@ void add_evaluate_command(CLI::App& app, Common& common) {
   command->add_option("--set", a->sets, "one option, after all files")->type_name("KEY=VALUE");
   command->add_option("--predictions", a->predictions, "folder for every answer, a file a task")->type_name("DIR");
   command->footer(
-      "Nothing is trained. RUN/adapter answers as its run's evaluation did, also on tasks that the run never saw:\n"
-      "'answered by' counts whose slot did. Samples of the built-in world are those of the first of `seeds`.");
+      "Nothing is trained. RUN/adapter answers as its run's evaluation did, also on tasks that the run never "
+      "saw: 'answered by' counts whose slot did. Samples of the built-in world are those of the first of "
+      "`seeds`.");
   command->callback([a, &common] { run(*a, common); });
 }
 

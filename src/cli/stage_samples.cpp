@@ -28,9 +28,9 @@ StageSamples read_stage_samples(const std::string& path, int64_t stage) {
   const auto& samples = out.file.samples;
   check(!samples.descriptor.empty() && samples.correct.size() == samples.descriptor.size(), path,
         ": no samples with 'sample.descriptor' and 'sample.correct'; the theorem is checked on single samples");
-  check(static_cast<int64_t>(samples.descriptor[0].size()) == out.options.spectral.dim(), path,
+  check(out.options.spectral.fits(static_cast<int64_t>(samples.descriptor[0].size())), path,
         ": 'sample.descriptor' has ", samples.descriptor[0].size(), " columns; its options make ",
-        out.options.spectral.dim());
+        expected_numbers(out.options.spectral));
   return out;
 }
 

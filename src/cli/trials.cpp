@@ -116,9 +116,50 @@ void Trials::check_trial(const Trial& trial) const {
   resolved(trial);
 }
 
+void Trials::know(const std::string& table) {
+  const auto stream = make_stream(config_.run.stream)->name();
+  const auto set = load_runs({table});
+  for (const auto& note : set.notes) log_warn(printable(note, 2000));
+  std::set<std::string> backbones;
+  size_t count = 0;
+  for (const auto& run : set.runs) {
+    if (!run.complete || run.stream != stream) continue;
+    backbones.insert(run.backbone);
+    known_.push_back(run);
+    ++count;
+  }
+  check(count > 0, table, ": has no complete run of ", stream, "; name a table that has");
+  check(backbones.size() == 1, table, ": has runs of ", stream, " on several backbones (",
+        printable(join({backbones.begin(), backbones.end()}, ", ")), "); name a series of one");
+  log_info(cat(command_, ": ", count, " runs of ", table, ", on ", *backbones.begin(),
+               ", count as done where they are of this plan"));
+}
+
+std::optional<Run> Trials::known(const Trial& trial) const {
+  const auto is_of = [&trial](const Run& run) {
+    const auto strength = run.strength.find('=');
+    for (const auto& set : trial.sets) {
+      double wanted = 0, found = 0;
+      const bool number = parse_double(set.value, wanted);
+      if (set.key == "method" && run.method != set.value) return false;
+      if (set.key == "label" && run.label != set.value) return false;
+      if (set.key == "seeds" && cat("[", run.seed, "]") != set.value) return false;
+      if (set.key == "eval_split" && run.scored_split() != set.value) return false;
+      if (set.key == "learning_rate" && !(number && run.rate == wanted)) return false;
+      if (set.key == "num_train_epochs" && !(number && run.epochs == wanted)) return false;
+      if (strength == std::string::npos || run.strength.substr(0, strength) != set.key) continue;
+      const auto text = run.strength.substr(strength + 1);
+      if (number ? !parse_double(text, found) || found != wanted : text != set.value) return false;
+    }
+    return true;
+  };
+  const auto place = std::find_if(known_.begin(), known_.end(), is_of);
+  return place == known_.end() ? std::nullopt : std::optional<Run>(*place);
+}
+
 std::optional<Run> Trials::result(const Trial& trial) const {
   const auto folder = root() + "/" + trial.folder;
-  if (!path_exists(folder)) return std::nullopt;
+  if (!path_exists(folder)) return known(trial);
   std::string place;
   for (const auto& name : list_folder(folder))
     if (path_exists(folder + "/" + name + "/metrics.json")) place = folder + "/" + name;

@@ -39,7 +39,11 @@ class Trials {
 
   void check_trial(const Trial& trial) const;  // its options exist and hold values that they may
 
-  // The run where it is complete. One that was made with other options is an error.
+  // Complete runs of a table, FILE.csv or FILE.csv:SERIES, count as done where they are a trial's: of this stream, with
+  // its method, label, seed, split, rate and strength. Whatever else they were made with is not known.
+  void know(const std::string& table);
+
+  // The run where it is complete. One on disk that was made with other options is an error.
   std::optional<Run> result(const Trial& trial) const;
   bool diverged(const Trial& trial) const;  // it ended because its loss was no number
   bool settled(const Trial& trial) const { return result(trial) || diverged(trial); }
@@ -56,12 +60,14 @@ class Trials {
   RunConfig resolved(const Trial& trial) const;
   std::vector<std::string> arguments_of(const Trial& trial) const;
   std::string log_of(const Trial& trial) const;
+  std::optional<Run> known(const Trial& trial) const;
 
   std::string command_;
   TrialArguments arguments_;
   std::vector<Assignment> base_;
   RunConfig config_;
   std::string reported_;
+  std::vector<Run> known_;  // of tables
 };
 
 }  // namespace asr

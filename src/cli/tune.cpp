@@ -27,7 +27,7 @@ using nlohmann::json;
 struct TuneArguments {
   std::vector<std::string> configs, sets, grids;
   std::string metric = "AP", out, protocol, chosen;
-  std::vector<std::string> rows;
+  std::vector<std::string> rows, tables;
   int64_t jobs = 1;
   bool resume = false, list_only = false, brief = false;
 };
@@ -221,11 +221,13 @@ void tune(const TuneArguments& arguments, const Common& common) {
                              arguments.protocol,
                              arguments.rows,
                              arguments.brief,
+                             arguments.tables,
                              arguments.chosen},
                             common);
   const bool plain = !arguments.list_only && !arguments.brief && arguments.chosen.empty();
-  check(arguments.rows.empty() && arguments.jobs == 1 && plain,
-        "tune: --rows, --brief, --jobs, --chosen and --list-only go with --protocol; a --grid is run point by point");
+  check(arguments.rows.empty() && arguments.tables.empty() && arguments.jobs == 1 && plain,
+        "tune: --rows, --brief, --jobs, --runs, --chosen and --list-only go with --protocol; a --grid is run point by "
+        "point");
   std::vector<Assignment> base;
   for (const auto& path : arguments.configs)
     for (auto& a : parse_yaml_options(read_file(path, 1 << 20), path)) base.push_back(std::move(a));
@@ -286,6 +288,13 @@ void add_tune_command(CLI::App& app, Common& common) {
       ->add_option("--chosen", a->chosen,
                    "no search: test what the protocol chose on another stream or backbone, its chosen.csv")
       ->type_name("FILE");
+  command
+      ->add_option("--runs", a->tables,
+                   "runs of this table count as done where stream, backbone, row, point, seed and split are those of "
+                   "the protocol: FILE.csv or FILE.csv:SERIES")
+      ->type_name("TABLE")
+      ->expected(1)
+      ->take_all();
   command->add_option("--jobs", a->jobs, "runs of the protocol at a time, the threads divided among them")
       ->type_name("N")
       ->capture_default_str()
@@ -294,11 +303,11 @@ void add_tune_command(CLI::App& app, Common& common) {
                     "print the missing runs of the protocol's next step as lines for tools/run_many.py, run nothing");
   command->add_flag("--resume", a->resume, "keep complete points, go on with the others; the grid may have grown");
   command->footer(
-      "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C leaves a\n"
-      "checkpoint, and --resume goes on. With --protocol every run is in output_dir/SPLIT/LABEL/POINT/seed-N, all of\n"
-      "them in output_dir/runs.csv, what was searched and chosen in output_dir/chosen.csv (docs/protocol.md).\n"
-      "Exit status: 0 if a value was chosen, 2 for a bad grid or configuration (found before any training), 1 if a\n"
-      "run failed, 130 or 143 after Ctrl-C or SIGTERM.");
+      "Every point is a run in output_dir/KEY=VALUE,...; scores so far are in output_dir/tune.csv. Ctrl-C "
+      "leaves a checkpoint, and --resume goes on. With --protocol every run is in "
+      "output_dir/SPLIT/LABEL/POINT/seed-N, all of them in output_dir/runs.csv, what was searched and chosen in "
+      "output_dir/chosen.csv (docs/protocol.md). Exit status: 0 if a value was chosen, 2 for a bad grid or "
+      "configuration (found before any training), 1 if a run failed, 130 or 143 after Ctrl-C or SIGTERM.");
   command->callback([a, &common] { tune(*a, common); });
 }
 

@@ -97,6 +97,7 @@ class ProtocolRun {
   ProtocolRun(const ProtocolArguments& arguments)
       : protocol_(chosen_rows(arguments)), trials_("tune", arguments.trials), transferred_(arguments.chosen) {
     for (const auto& row : protocol_.rows) check_strength(row);
+    for (const auto& table : arguments.tables) trials_.know(table);
     std::error_code none;
     check(transferred_.empty() || !std::filesystem::equivalent(transferred_, trials_.root() + "/chosen.csv", none),
           "--chosen: ", transferred_, " is this output_dir's own; choose another output_dir for the transfer");
@@ -176,7 +177,7 @@ class ProtocolRun {
     };
   }
   static Run with_strength(Run run, const ProtocolRow& row) {
-    run.strength = row.strength + "=" + run.option(row.strength);
+    if (!run.from_table()) run.strength = row.strength + "=" + run.option(row.strength);
     return run;
   }
   // The runs of the search; those that diverged have none.
@@ -246,11 +247,11 @@ double mean_cost_of(const std::vector<Run>& runs, double RunCost::*field) {
   return spread_of(values).mean;
 }
 
-double option_number(const GridPoint& point, const std::vector<Run>& tests, const std::string& key) {
+double epochs_of(const GridPoint& point, const std::vector<Run>& tests) {
   double out = kUnknown;
   for (const auto& a : point)
-    if (a.key == key && parse_double(a.value, out)) return out;
-  return tests.empty() || !parse_double(tests[0].option(key), out) ? kUnknown : out;
+    if (a.key == "num_train_epochs" && parse_double(a.value, out)) return out;
+  return tests.empty() ? kUnknown : tests[0].epochs;
 }
 
 std::string csv_value(double value) {
@@ -294,7 +295,7 @@ void ProtocolRun::write_chosen() const {
                                              o.finalists,
                                              o.chosen[0].value,
                                              o.chosen[1].value,
-                                             csv_value(option_number(o.chosen, o.tests, "num_train_epochs")),
+                                             csv_value(epochs_of(o.chosen, o.tests)),
                                              csv_value(o.tune_ap),
                                              o.edge,
                                              cat(o.tests.size()),

@@ -12,9 +12,10 @@ namespace asr {
 struct ProtocolArguments {
   TrialArguments trials;
   std::string path;
-  std::vector<std::string> rows;  // none: all
-  bool brief = false;             // a line of points with one tuning seed, no finalists
-  std::string chosen = {};        // chosen.csv of another setting, whose choice is tested here; empty: a search
+  std::vector<std::string> rows;         // none: all
+  bool brief = false;                    // a line of points with one tuning seed, no finalists
+  std::vector<std::string> tables = {};  // of runs that count as done
+  std::string chosen = {};               // chosen.csv of another setting, whose choice is tested here; empty: a search
 };
 
 void tune_by_protocol(const ProtocolArguments& arguments, const Common& common);

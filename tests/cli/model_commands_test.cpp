@@ -103,7 +103,12 @@ TEST(ModelCommands, AnAdapterWithGatesAnswersAsItsRunDid) {
     const bool needs_picture = method == "route";  // by spectra
     EXPECT_EQ(run_program(ask).status, needs_picture ? 2 : 0) << method << " without a picture";
     ask.insert(ask.end(), {"--image", folder / "data/dark.png"});
-    EXPECT_EQ(run_program(ask).json()["text"], evaluated["text"]) << method;
+    const auto answered = run_program(ask).json();
+    EXPECT_EQ(answered["text"], evaluated["text"]) << method;
+    if (method != "route") continue;
+    const auto stage = evaluated["slot"].get<std::string>();
+    EXPECT_EQ(answered["routed_to"]["stage"], stage);
+    EXPECT_NEAR(answered["routed_to"]["probability"].get<double>(), evaluated["slots"][stage].get<double>(), 1e-3);
   }
   expect_refused({"merge", "--model", model, "--adapter", folder / "route/route/adapter", "-o", folder / "merged"},
                  "which 'asr generate' alone can use");

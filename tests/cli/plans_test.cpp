@@ -185,6 +185,70 @@ TEST_F(Plans, ProtocolGoesStepByStepAndKeepsWhatIsDone) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (5 + 2));
 }
 
+// What a table has of a plan is not run again; what it lacks is listed.
+TEST_F(Plans, RunsOfATableCountAsDone) {
+  write_text(folder / "p.yaml", kSmallProtocol);
+  std::vector<std::string> rows;
+  const auto add = [&](const std::string& label, double rate, double epochs, const std::string& strength, int64_t seed,
+                       double ap) {
+    const bool held = strength.rfind("ewc", 0) == 0, tested = seed < 100;
+    rows.push_back(cat("world-10,tiny-S,\"", label, tested ? "" : cat(":learning_rate=", rate, ",", strength), "\",0,",
+                       seed, ",", held ? "ewc" : "vanilla", ",1,", tested ? "test" : "tune", ",", rate, ",", epochs,
+                       ",", strength, ".0,\"count,color\",1 ", ap, "; 2 ", ap, " ", ap));
+  };
+  const auto table = [&](const std::string& name) {
+    std::string text =
+        "stream,backbone,label,order,seed,method,replay_free,split,learning_rate,num_train_epochs,strength,tasks,"
+        "matrix\n";
+    for (const auto& row : rows) text += row + "\n";
+    write_text(folder / name, text);
+    return folder / name;
+  };
+  for (const double rate : {0.001, 0.002})
+    for (const int value : {1, 2}) {
+      add("vanilla", rate, value, cat("num_train_epochs=", value), 101, 30 - 1000 * rate + value);
+      add("held", rate, 1, value == 1 ? "ewc.lambda=10" : "ewc.lambda=100", 101, 20 + 1000 * rate + value);
+    }
+  const auto plan = [&](const std::string& out, const std::string& runs, bool listed) {
+    std::vector<std::string> command = {"tune",
+                                        folder / "c.yaml",
+                                        "--protocol",
+                                        folder / "p.yaml",
+                                        "--json",
+                                        "--runs",
+                                        runs,
+                                        "--set",
+                                        "output_dir=" + (folder / out)};
+    if (listed) command.push_back("--list-only");
+    return run_program(command);
+  };
+  const auto finalists = plan("one", table("search.csv"), true);
+  EXPECT_EQ(std::count(finalists.out.begin(), finalists.out.end(), '\n'), 2) << finalists.out << finalists.error;
+  EXPECT_CONTAINS(finalists.out, "/tune/held/learning_rate=0.002,ewc.lambda=100/seed-102");
+  add("vanilla", 0.001, 2, "num_train_epochs=2", 102, 33);
+  add("held", 0.002, 1, "ewc.lambda=100", 102, 22);
+  add("vanilla", 0.001, 2, "num_train_epochs=2", 1, 31);
+  add("vanilla", 0.001, 2, "num_train_epochs=2", 2, 32);
+  add("held", 0.002, 1, "ewc.lambda=100", 1, 41);
+  add("held", 0.001, 1, "ewc.lambda=100", 2, 42);  // of another point than the chosen one
+  const auto tests = plan("two", table("most.csv"), true);
+  EXPECT_EQ(std::count(tests.out.begin(), tests.out.end(), '\n'), 1) << tests.out << tests.error;
+  EXPECT_CONTAINS(tests.out, "/test/held/learning_rate=0.002,ewc.lambda=100/seed-2");
+  rows.back() = rows[rows.size() - 2];
+  rows.back().replace(rows.back().find(",0,1,"), 5, ",0,2,");
+  const auto listed = plan("three", table("all.csv"), true);
+  ASSERT_EQ(listed.out.find("--set"), std::string::npos) << listed.out;  // nothing would be run
+  const auto done = plan("four", folder / "all.csv", false);
+  ASSERT_EQ(done.status, 0) << done.error;
+  const auto found = done.json()["rows"];
+  EXPECT_EQ(found[0]["chosen"], "learning_rate=0.001,num_train_epochs=2");
+  EXPECT_NEAR(found[0]["tune_AP"].get<double>(), (31 + 33) / 2.0, 1e-9);
+  EXPECT_EQ(found[1]["tests"][1]["AP"].get<double>(), 41);
+  EXPECT_CONTAINS(read_text(folder / "four/chosen.csv"), "held,ewc,0.001 0.002,ewc.lambda,10 100,4,5,");
+  expect_refused({"tune", folder / "c.yaml", "--protocol", folder / "p.yaml", "--runs", folder / "no.csv"}, "no.csv");
+  expect_refused({"tune", folder / "c.yaml", "--grid", "ewc.lambda=[1,2]", "--runs", "a.csv"}, "go with --protocol");
+}
+
 // Killed while it runs, it goes on until every run of its plan is in the table.
 TEST_F(Plans, AProtocolThatWasKilledGoesOn) {
   const std::string row = "rows:\n  vanilla:\n    method: vanilla\n    rates: [0.001, 0.002]\n";

@@ -63,7 +63,8 @@ TEST_F(RefusedPlans, AreSaidBeforeAModelIsLoaded) {
   };
   for (const auto& c : {Case{"lwf", "projector=full", "lwf's teacher is an adapter alone"},
                         Case{"quad", "projector=full", "quad's teacher is an adapter alone"},
-                        Case{"sefe", "head=answers", "set head=generate or sefe.styles=0"}}) {
+                        Case{"sefe", "head=answers", "set head=generate or sefe.styles=0"},
+                        Case{"bcp-mfa+sefe", "head=generate", "set head=generate or sefe.styles=0"}}) {
     const auto config = world_config(c.method);
     const std::vector<std::string> settings = {config, "--set", c.set, "--set", "sefe.styles=0.5"};
     auto doctor = settings, run = settings;
@@ -121,6 +122,15 @@ TEST_F(RefusedPlans, MissingCategoriesAreAWarning) {
   const auto known = own_config({{"a", "cat"}, {"b", "dog"}}, "[vqacl, er]");
   EXPECT_TRUE(said_of("vqacl", run_program({"doctor", known, "--json"})).empty());
   EXPECT_TRUE(said_of("er", run_program({"doctor", own_config({{"a", ""}}, "er"), "--json"})).empty());
+}
+
+// Settings are chosen on a split of their own, which rows prepared elsewhere may not have.
+TEST_F(RefusedPlans, ASearchNeedsATuneSplit) {
+  const auto config = own_config({{"a", ""}, {"b", ""}}, "vanilla");
+  const std::string line = "has no samples of task 'a' in the split tune";
+  expect_refused({"admit", config}, line);
+  expect_refused({"tune", config, "--protocol", std::string(ASR_SOURCE_DIR) + "/configs/protocol_small.yaml"}, line);
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
 }  // namespace

@@ -334,7 +334,7 @@ TEST(Route, HeadsMayBeKeptApart) {
   const auto batch = fixture.data(0).rows(range(0, 3));
   KeyChoice choice;
   choice.parts = {"spectra", "tokens"};
-  choice.heads = KeyHeads::kept;
+  choice.heads = Heads::kept;
   choice.dimension = 10;
   choice.tap_layers = 2;
   const SpectralOptions spectral;
@@ -356,7 +356,7 @@ TEST(Route, HeadsMayBeKeptApart) {
   const auto kept_apart = keys.description(*fixture.model);
   // The averaged key is the mean over heads, and their deviation.
   choice.parts = {"spectra"};
-  choice.heads = KeyHeads::average;
+  choice.heads = Heads::average;
   choice.dimension = 54;
   const auto averaged = SampleKeys(choice, spectral).of(*fixture.model, batch);
   choice.parts = {"spectra", "tokens"};
@@ -365,7 +365,7 @@ TEST(Route, HeadsMayBeKeptApart) {
   const auto single = found.narrow(1, 10, heads * each).view({3, heads, each});
   EXPECT_LT((single.mean(1) - averaged.narrow(1, 0, each)).abs().max().item<double>(), 1e-5);
   choice.parts = {"states"};
-  choice.heads = KeyHeads::kept;
+  choice.heads = Heads::kept;
   EXPECT_CONTAINS(message_of([&] { SampleKeys(choice, spectral); }), "route.heads: kept is for spectra");
 }
 

@@ -72,7 +72,7 @@ void KeyChoice::check_parts() const {
     check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
           "' is unknown", did_you_mean(part, kKeyParts));
   }
-  check(heads == KeyHeads::average || has("spectra"),
+  check(heads == Heads::average || has("spectra"),
         "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
   check(sides != KeySides::picture || parts != std::vector<std::string>{"tokens"},
         "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
@@ -119,6 +119,7 @@ int64_t KeyChoice::most_pairs(int64_t width, int64_t descriptor) const {
 SampleKeys::SampleKeys(const KeyChoice& choice, const SpectralOptions& spectral, int64_t depth)
     : choice_(choice), spectral_(spectral), depth_(depth) {
   choice_.check_parts();
+  spectral_.heads = Heads::average;  // route.heads says what a key has of them
   check(depth > 0 || !choice_.has("late"),
         "route.keys: late states are of a language model, and this one has no layers");
 }

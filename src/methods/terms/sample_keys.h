@@ -27,12 +27,6 @@ struct EnumNames<KeySides> {
   static constexpr const char* names[] = {"both", "picture", "text"};
 };
 
-enum class KeyHeads { average, kept };
-template <>
-struct EnumNames<KeyHeads> {
-  static constexpr const char* names[] = {"average", "kept"};
-};
-
 struct KeyChoice {
   // states: means over visual and question positions after `layer`; late: the same after the last layer; tokens: mean
   // embedding of the question's tokens;
@@ -40,14 +34,14 @@ struct KeyChoice {
   // at 8 x 8, a control that asks no model
   std::vector<std::string> parts = {"states"};
   KeySides sides = KeySides::both;
-  KeyHeads heads = KeyHeads::average;
+  Heads heads = Heads::average;
   int64_t layer = 1, dimension = 1024, tap_layers = 4;
 
   void visit(OptionVisitor& visitor);
   void check_parts() const;  // names that nobody knows, and choices that leave nothing
   bool has(const std::string& part) const;
   bool needs_all_layers() const { return has("spectra") || has("late"); }
-  bool keeps_heads() const { return heads == KeyHeads::kept && has("spectra"); }
+  bool keeps_heads() const { return heads == Heads::kept && has("spectra"); }
   // Of a key of a model of this width, and of what is kept of how they vary together.
   int64_t most_numbers(int64_t width, int64_t descriptor) const;
   int64_t most_pairs(int64_t width, int64_t descriptor) const;
