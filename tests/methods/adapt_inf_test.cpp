@@ -44,19 +44,56 @@ struct AdaptInfCase {
   }
 };
 
-// The gradient of a sample's mean loss for q's and v's adapters of the last layer, of length 1, by autograd alone.
-torch::Tensor gradient_of(MethodCase& fixture, const SampleBatch& batch, double* norm = nullptr) {
+// The gradient of a sample's mean loss for q's and v's adapters of a layer, of length 1, by autograd alone; the last of
+// two unless said otherwise.
+torch::Tensor gradient_of(MethodCase& fixture, const SampleBatch& batch, double* norm = nullptr, int64_t layer = 2) {
   for (const auto& [name, tensor] : fixture.bank->trained()) tensor.mutable_grad() = torch::Tensor();
   Pass pass;
   pass.slots = fixture.bank->training();
   fixture.model->forward(batch.input, pass, Want{}).loss.backward();
   std::vector<torch::Tensor> parts;
   for (const auto& [name, tensor] : fixture.bank->trained())
-    if (name.find("layers.1.") != std::string::npos) parts.push_back(tensor.grad().flatten());
+    if (name.find(cat("layers.", layer - 1, ".")) != std::string::npos) parts.push_back(tensor.grad().flatten());
   EXPECT_EQ(parts.size(), 4u);
   const auto all = at::cat(parts).to(at::kDouble);
   if (norm) *norm = all.norm().item<double>();
   return all / all.norm();
+}
+
+// So many rows with the smallest largest cosine to one before, by plain loops.
+std::set<int64_t> least_alike_by_hand(MethodCase& fixture, const SampleSet& set, size_t count, int64_t layer,
+                                      int64_t dimension) {
+  std::vector<torch::Tensor> vectors;
+  std::vector<std::pair<double, int64_t>> alike;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    const auto gradient = gradient_of(fixture, set.rows({i}), nullptr, layer);
+    const auto kept = SignProjection(gradient.numel(), dimension, 0xada97)(gradient.unsqueeze(0))[0];
+    vectors.push_back(kept / kept.norm());
+    double nearest = -2;
+    for (int64_t j = 0; j < i; ++j)
+      nearest = std::max(nearest, (vectors[static_cast<size_t>(j)] * vectors.back()).sum().item<double>());
+    alike.emplace_back(nearest, i);
+  }
+  std::sort(alike.begin(), alike.end());
+  std::set<int64_t> out;
+  for (size_t i = 0; i < count; ++i) out.insert(alike[i].second);
+  return out;
+}
+
+// The first layer of two where the option says so, and the last where it says nothing or names it.
+TEST(AdaptInf, LooksAtTheGradientsOfTheLayerThatIsNamed) {
+  std::set<std::set<int64_t>> pools;
+  for (const int64_t layer : {0, 1, 2}) {
+    AdaptInfCase one({{"buffer", "5", "test"}, {"clusters", "1", "test"}, {"layer", std::to_string(layer), "test"}});
+    const auto set = one.made->data();
+    auto context = one.at(1, set);
+    one.made->method->begin_stage(context);
+    const auto expected = least_alike_by_hand(*one.made, set, 5, layer == 0 ? 2 : layer, 8192);
+    const auto found = one.stored("survivors");
+    EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), expected) << layer;
+    pools.insert(expected);
+  }
+  EXPECT_EQ(pools.size(), 2u) << "both layers say the same here";
 }
 
 TEST(AdaptInf, PoolKeepsTheSamplesWhoseGradientsAreLeastAlike) {
@@ -67,21 +104,7 @@ TEST(AdaptInf, PoolKeepsTheSamplesWhoseGradientsAreLeastAlike) {
     const auto set = one.made->data();
     auto context = one.at(1, set);
     one.made->method->begin_stage(context);
-    // The rows with the smallest largest cosine to one before, by plain loops.
-    std::vector<torch::Tensor> vectors;
-    std::vector<std::pair<double, int64_t>> alike;
-    for (int64_t i = 0; i < set.size(); ++i) {
-      const auto gradient = gradient_of(*one.made, set.rows({i}));
-      const auto kept = SignProjection(gradient.numel(), dimension, 0xada97)(gradient.unsqueeze(0))[0];
-      vectors.push_back(kept / kept.norm());
-      double nearest = -2;
-      for (int64_t j = 0; j < i; ++j)
-        nearest = std::max(nearest, (vectors[static_cast<size_t>(j)] * vectors.back()).sum().item<double>());
-      alike.emplace_back(nearest, i);
-    }
-    std::sort(alike.begin(), alike.end());
-    std::set<int64_t> expected;
-    for (size_t i = 0; i < 5; ++i) expected.insert(alike[i].second);
+    const auto expected = least_alike_by_hand(*one.made, set, 5, 2, dimension);
     const auto found = one.stored("survivors");
     EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), expected) << dimension;
     pools.insert(expected);

@@ -152,22 +152,25 @@ TEST(BalancedObjective, TargetsAreWhatAnswersAreWorthAndOutsideTheListNothing) {
   const auto list = some_answers(4);
   const BalancedObjective objective(*model, list);
   SampleBatch batch;
-  batch.input.ids = torch::zeros({3, 1}, at::kLong);
+  batch.input.ids = torch::zeros({4, 1}, at::kLong);
+  // Of the last four times one answer and three times another: both are worth 1, and stay so.
   batch.info = {{"1", "what?", list[2], "", {list[2]}},
                 {"2", "what?", list[0], "", {list[0], list[0], list[3], "a thing"}},
-                {"3", "what?", "a thing", "", {"a thing"}}};
+                {"3", "what?", "a thing", "", {"a thing"}},
+                {"4", "what?", list[1], "", {list[1], list[1], list[1], list[1], list[2], list[2], list[2]}}};
   Output output;
-  output.state = torch::randn({3, 32});
+  output.state = torch::randn({4, 32});
   const auto z = objective.logits(output, {}).detach().to(at::kDouble);
   const auto log_p = [&](int64_t b, int64_t k) {
     double sum = 0;
     for (int64_t j = 0; j < 4; ++j) sum += std::exp(z[b][j].item<double>());
     return z[b][k].item<double>() - std::log(sum);
   };
-  const double losses[] = {-log_p(0, 2), -2.0 / 3 * log_p(1, 0) - 1.0 / 3 * log_p(1, 3), 0};
-  EXPECT_NEAR(objective.loss(output, batch, {}).item<double>(), (losses[0] + losses[1]) / 3, 1e-5);
-  const auto weights = torch::tensor({0.5, 2.0, 7.0});
-  EXPECT_NEAR(objective.loss(output, batch, weights).item<double>(), (losses[0] * 0.5 + losses[1] * 2) / 3, 1e-5);
+  const double losses[] = {-log_p(0, 2), -2.0 / 3 * log_p(1, 0) - 1.0 / 3 * log_p(1, 3), 0, -log_p(3, 1) - log_p(3, 2)};
+  EXPECT_NEAR(objective.loss(output, batch, {}).item<double>(), (losses[0] + losses[1] + losses[3]) / 4, 1e-5);
+  const auto weights = torch::tensor({0.5, 2.0, 7.0, 3.0});
+  EXPECT_NEAR(objective.loss(output, batch, weights).item<double>(),
+              (losses[0] * 0.5 + losses[1] * 2 + losses[3] * 3) / 4, 1e-5);
 }
 
 TEST(BalancedObjective, FeaturesAreNormalisedOverTheBatchAndThenEach) {
@@ -199,6 +202,10 @@ TEST(BalancedObjective, TheCostOfATransportMayBeTheMeanSquaredDifference) {
 }
 
 TEST(Transport, IsThePlainIterationsValue) {
+  const SinkhornOptions usual;
+  EXPECT_EQ(usual.epsilon, 1);
+  EXPECT_EQ(usual.iterations, 200);
+  EXPECT_EQ(usual.stop, 0.1);
   const auto cost = torch::rand({5, 8}, at::kDouble) * 2;
   for (const double epsilon : {1.0, 0.2}) {
     SinkhornOptions options;
@@ -288,7 +295,8 @@ TEST(BcpMfa, LoggedLossesAreThoseByHandAndUStaysOrthogonal) {
   f = f / f.norm(2, 1, true);
   auto p = u.mm(e).t();
   p = p / p.norm(2, 1, true);
-  const double transport = transport_by_hand(table_of(1 - f.mm(p.t())), {}).value;
+  const SinkhornOptions published{1, 200, 0.1};
+  const double transport = transport_by_hand(table_of(1 - f.mm(p.t())), published).value;
   EXPECT_NEAR(again.log["mfa_loss"].get<double>(), 5 * transport, 2e-4 * 5 * transport);
   EXPECT_NEAR(again.log["loss"].get<double>(), task_loss + 5 * transport, 2e-4 * (task_loss + 5 * transport));
   const auto metrics = nlohmann::json::parse(read_text(again.run + "/metrics.json"));

@@ -205,9 +205,9 @@ TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
   at::NoGradGuard no_grad;
   const auto base = test->model->forward(batch.input, Pass{0, nullptr}, want);
   std::vector<torch::Tensor> image_keys, text_keys;
-  for (int64_t k = 0; k < 3; ++k) {  // each like one of the samples
+  for (int64_t k = 0; k < 3; ++k) {  // like the picture of one of the samples and the question of another
     image_keys.push_back(apart_from_mean(base.image, 3 * k).to(at::kDouble));
-    text_keys.push_back(apart_from_mean(base.text, 3 * k).to(at::kDouble));
+    text_keys.push_back(apart_from_mean(base.text, (3 * k + 4) % 8).to(at::kDouble));
     put_tensor(*test->method, "image." + std::to_string(k), image_keys.back().to(at::kFloat));
     put_tensor(*test->method, "text." + std::to_string(k), text_keys.back().to(at::kFloat));
   }
@@ -215,20 +215,28 @@ TEST(BranchLora, AnswersWithTheTaskWhoseKeysAreNearest) {
   const auto& given = routed.given.at(test->bank->number(kBranchSlot));
   ASSERT_EQ(routed.choices.size(), 8u);
   std::set<size_t> chosen;
+  int64_t pictures_differ = 0, questions_differ = 0;
+  const auto largest = [](const std::vector<double>& of) {
+    return static_cast<size_t>(std::max_element(of.begin(), of.end()) - of.begin());
+  };
   for (int64_t b = 0; b < 8; ++b) {
-    size_t best = 0;
-    std::vector<double> nearness;
-    for (size_t k = 0; k < 3; ++k)
-      nearness.push_back(key_cosine(base.image[b].to(at::kDouble), image_keys[k]) +
-                         key_cosine(base.text[b].to(at::kDouble), text_keys[k]));
-    for (size_t k = 1; k < 3; ++k)
-      if (nearness[k] > nearness[best]) best = k;
+    std::vector<double> images, texts, nearness;
+    for (size_t k = 0; k < 3; ++k) {
+      images.push_back(key_cosine(base.image[b].to(at::kDouble), image_keys[k]));
+      texts.push_back(key_cosine(base.text[b].to(at::kDouble), text_keys[k]));
+      nearness.push_back(images.back() + texts.back());
+    }
+    const size_t best = largest(nearness);
+    pictures_differ += largest(images) != best ? 1 : 0;
+    questions_differ += largest(texts) != best ? 1 : 0;
     chosen.insert(best);
     for (size_t k = 0; k < 3; ++k)
       EXPECT_EQ(given[b][static_cast<int64_t>(k)].item<double>(), k == best ? 1 : 0) << b << " " << k;
     EXPECT_EQ(routed.choices[static_cast<size_t>(b)].slot, "stage-" + std::to_string(best + 1));
   }
   EXPECT_EQ(chosen.size(), 3u);
+  EXPECT_GT(pictures_differ, 0) << "pictures alone would choose the same";
+  EXPECT_GT(questions_differ, 0) << "questions alone would choose the same";
 }
 
 // With `encoder` keys are as wide as CLIP's projections, learn from them and choose by them.

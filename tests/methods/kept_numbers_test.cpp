@@ -3,6 +3,7 @@
 // tower of one layer and width 32.
 #include <set>
 
+#include "base/text.h"
 #include "tests/support/process_runs.h"
 
 namespace asr {
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kWidth = 32, kTower = 32, kStages = 2, kRank = 8;
 constexpr int64_t kInputs = 2 * (6 * 32 + 64), kOutputs = 2 * (4 * 32 + 2 * 64 + 32);  // of all seven linears
 constexpr int64_t kWeights = 2 * (4 * 32 * 32 + 3 * 64 * 32), kProjector = 2 * 32 * 32;
+constexpr int64_t kBetween = 2 * 32;  // inputs of the projector's maps, and their outputs
 
 // One kind of thing that a method keeps.
 struct Kept {
@@ -29,11 +31,13 @@ std::pair<int64_t, int64_t> numbers_and_bytes(const std::string& run, const Kept
     if (name.rfind("checkpoint-", 0) == 0) newest = std::max(newest, std::stoi(name.substr(11)));
   }
   std::pair<int64_t, int64_t> out;
+  std::set<std::string> seen;  // what has changed since the second file was written stands in the first
   for (const char* file : {"state.safetensors", "kept.safetensors"}) {
     const auto tensors = read_safetensors(cat(run, "/checkpoints/checkpoint-", newest, "/", file));
     for (const auto& view : tensors.tensors)
       for (const auto& beginning : kept.beginnings) {
         if (view.name.rfind(beginning, 0) != 0 || view.name.find(kept.part) == std::string::npos) continue;
+        if (!seen.insert(view.name).second) continue;
         const auto tensor = load_tensor(tensors, view.name);
         out.first += tensor.numel();
         out.second += static_cast<int64_t>(tensor.nbytes());
@@ -42,11 +46,29 @@ std::pair<int64_t, int64_t> numbers_and_bytes(const std::string& run, const Kept
   return out;
 }
 
+// Of every weight's leading input directions those whose energies, largest first, sum up to less than three fifths.
+int64_t protected_numbers(Backbone& model) {
+  int64_t out = 0;
+  for (const auto& site : model.all_sites()) {
+    if (site.part == SitePart::vision) continue;
+    const auto values = std::get<1>(at::linalg_svd(site.linear->weight.to(at::kDouble), false)).square();
+    const double all = values.sum().item<double>();
+    double sum = 0;
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      sum += values[i].item<double>();
+      EXPECT_GT(std::abs(sum / all - 0.6), 1e-9);
+      if (sum < 0.6 * all) out += site.linear->weight.size(1);
+    }
+  }
+  return out;
+}
+
 TEST(KeptNumbers, AreThoseCountedByHand) {
   TemporaryFolder folder;
   write_small_model(folder / "model");
-  const std::vector<std::string> methods = {"vqacl", "cl-moe", "bcp-mfa", "sefe", "d-mole", "pclr"};
-  auto list = small_run(folder / "model", folder / "out", "[vqacl, cl-moe, bcp-mfa, sefe, d-mole, pclr]");
+  const std::vector<std::string> methods = {"vqacl", "cl-moe", "bcp-mfa",  "sefe",       "d-mole",
+                                            "pclr",  "o-lora", "keeplora", "hide-llava", "branchlora"};
+  auto list = small_run(folder / "model", folder / "out", "[" + join(methods, ", ") + "]");
   for (const auto& [key, value] : Settings{{"stream.tasks", "2"},
                                            {"stream.train", "16"},
                                            {"stream.val", "4"},
@@ -56,6 +78,10 @@ TEST(KeptNumbers, AreThoseCountedByHand) {
                                            {"lora_rank", std::to_string(kRank)},
                                            {"cl-moe.sites", "all"},
                                            {"sefe.sites", "all"},
+                                           {"o-lora.sites", "all"},
+                                           {"keeplora.sites", "all"},
+                                           {"keeplora.gradient_energy", "0"},
+                                           {"branchlora.sites", "all"},
                                            {"pclr.sites", "all"},
                                            {"pclr.pool", "2"},
                                            {"d-mole.hidden", "20"},
@@ -91,7 +117,15 @@ TEST(KeptNumbers, AreThoseCountedByHand) {
       {"d-mole", {"adapter."}, ".lora_A", kStages * 5 * 8 * 32},  // half of ten linears
       {"pclr", {"adapter."}, ".lora_", (kMostPast + kRank + kShared) * (kInputs + kOutputs)},
       {"pclr", {"method.pclr.past_keys", "method.pclr.fresh_keys"}, "", (kMostPast + kRank) * (kTower + kWidth)},
-      {"pclr", {"method.pclr.queries"}, "", kStages * (kTower + kWidth)}};
+      {"pclr", {"method.pclr.queries"}, "", kStages * (kTower + kWidth)},
+      {"o-lora", {"adapter.stage-"}, ".lora_", kStages * kRank * (kInputs + kOutputs + 2 * kBetween)},
+      {"keeplora", {"method.keeplora.basis."}, "", protected_numbers(*load_backbone(folder / "model"))},
+      {"hide-llava", {"method.hide-llava.anchors"}, "", kStages * 2 * kWidth},  // a picture's and a text's
+      {"branchlora", {"method.branchlora.image.", "method.branchlora.text."}, "", kStages * 2 * kWidth},
+      // Eight branches of rank one behind one A, a router a stage.
+      {"branchlora", {"adapter."}, ".lora_A", kInputs + kBetween},
+      {"branchlora", {"adapter."}, ".lora_B", 8 * (kOutputs + kBetween)},
+      {"branchlora", {"adapter."}, ".router", kStages * 8 * (kInputs + kBetween)}};
   for (const auto& kept : table) {
     const auto place = std::find(methods.begin(), methods.end(), kept.method) - methods.begin();
     const auto [numbers, bytes] = numbers_and_bytes(runs[static_cast<size_t>(place)], kept);

@@ -93,14 +93,14 @@ struct MethodCase {
       return sum;
     }
   };
-  Added losses(const SampleBatch& batch, const Phase& phase = {}) {
+  Added losses(const SampleBatch& batch, const Phase& phase = {}, int stage = 1) {
     Added out;
     const std::vector<int64_t> rows;
     Share share{alone};
     share.positions = range(0, batch.size());
     Want want;
     objective->ask_for_logits(want);
-    const auto routed = pass(batch, 1, false);
+    const auto routed = pass(batch, stage, false);
     auto output = model->forward(routed.seen(batch).input, routed.pass(), want);
     if (method->needs(2).logits) output.logits = objective->logits(output);
     const auto logits = [&](const Pass& other, const std::vector<torch::Tensor>& parameters) {

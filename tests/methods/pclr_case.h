@@ -81,16 +81,17 @@ struct PclrCase {
   }
 };
 
-// Mean token embedding and first state of the tower, each of length 1, in double. A model that sees pictures inside its
-// own pass is asked for both.
-inline torch::Tensor query_of(MethodCase& fixture, const SampleBatch& batch) {
+// Mean token embedding and first state of the tower, or the mean of its states, each of length 1, in double. A model
+// that sees pictures inside its own pass is asked for both.
+inline torch::Tensor query_of(MethodCase& fixture, const SampleBatch& batch, bool of_all_states = false) {
   at::NoGradGuard no_grad;
   if (fixture.model->image_size() == 0) {
     Want want;
     want.loss = false;
     want.early = true;
     const auto out = fixture.model->forward(batch.input, Pass{0, nullptr}, want);
-    const auto text = out.text_input.to(at::kDouble), picture = out.tower_first.to(at::kDouble);
+    const auto text = out.text_input.to(at::kDouble);
+    const auto picture = (of_all_states ? out.tower_mean : out.tower_first).to(at::kDouble);
     return at::cat({text / text.norm(2, 1, true), picture / picture.norm(2, 1, true)}, 1);
   }
   std::vector<torch::Tensor> rows;
@@ -101,7 +102,8 @@ inline torch::Tensor query_of(MethodCase& fixture, const SampleBatch& batch) {
     auto text = torch::zeros({table.size(1)}, at::kDouble);
     for (int64_t t = 0; t < batch.input.ids.size(1); ++t)
       if (batch.input.question[b][t].item<bool>()) text += table[batch.input.ids[b][t].item<int64_t>()];
-    const auto picture = tower[b][0].to(at::kDouble);
+    const auto states = tower[b].to(at::kDouble);
+    const auto picture = of_all_states ? states.mean(0) : states[0];
     rows.push_back(at::cat({text / text.norm(), picture / picture.norm()}));
   }
   return at::stack(rows);

@@ -19,6 +19,31 @@ TEST(Pclr, KeysBeginAtTheStagesMeanQuery) {
   EXPECT_LT((one.stored("queries")[0].to(at::kDouble) - mean).abs().max().item<double>(), 1e-5);
 }
 
+// Of the tower's states a query has the first, or, where there is no class token, better their mean.
+TEST(Pclr, AQuerysPictureMayBeTheMeanState) {
+  PclrCase one(MethodOptions{{"picture", "mean"}});
+  const auto set = one.made->data();
+  one.begin(1, set);
+  const auto batch = set.rows(range(0, set.size()));
+  const auto mean = query_of(*one.made, batch, true).mean(0), first = query_of(*one.made, batch).mean(0);
+  EXPECT_GT((mean - first).abs().max().item<double>(), 0.01);
+  for (const char* name : {"queries", "fresh_keys"})
+    EXPECT_LT((one.stored(name)[0].to(at::kDouble) - mean).abs().max().item<double>(), 1e-5) << name;
+  // Samples ask by the same.
+  const auto moved = one.drawn({4, mean.size(0)});
+  put_tensor(*one.made->method, "fresh_keys", moved);
+  const auto own = query_of(*one.made, batch, true);
+  double far = 0;
+  for (int64_t b = 0; b < own.size(0); ++b)
+    for (int64_t k = 0; k < 4; ++k)
+      for (const auto& [begin, width] : {std::make_pair(int64_t(0), int64_t(32)), {32, own.size(1) - 32}}) {
+        const auto q = own[b].narrow(0, begin, width), key = moved[k].narrow(0, begin, width).to(at::kDouble);
+        far += 1 - ((q * key).sum() / (q.norm() * key.norm())).item<double>();
+      }
+  far /= static_cast<double>(4 * own.size(0));
+  EXPECT_NEAR(one.made->losses(batch).log.at("alignment_loss").item<double>(), 0.2 * far, 1e-5);
+}
+
 TEST(Pclr, AlignmentIsTheCosineDistanceOfNewKeys) {
   PclrCase one(MethodOptions{{"alignment", "0.7"}});
   const auto set = one.made->data(), other = one.made->data(5);
@@ -203,6 +228,50 @@ TEST_P(PclrModels, TakesTheOldRanksWhoseKeysAreNearest) {
     choices.insert(best);
   }
   EXPECT_FALSE(choices.empty());
+}
+
+// As released: all samples of a batch use the ranks with the largest sums of scores over it, in answering alone and in
+// training beside the new ones, where these are too few.
+TEST(Pclr, ABatchMayChooseItsRanksTogether) {
+  for (const bool answering : {true, false}) {
+    PclrCase one(MethodOptions{{"choice", "batch"}, {"active", answering ? "2" : "6"}});
+    const auto first = one.made->data(0), second = one.made->data(5);
+    one.begin(1, first);
+    one.end(1, first);
+    one.begin(2, second);
+    auto keys = one.stored("past_keys").clone();
+    keys.narrow(0, 0, 4).copy_(one.drawn({4, keys.size(1)}));
+    put_tensor(*one.made->method, "past_keys", keys);
+    const auto batch = second.joined({&first, &second})->rows(range(0, 24));
+    const auto own = query_of(*one.made, batch), queries = one.stored("queries").to(at::kDouble);
+    const auto best_two = [](const std::vector<double>& scores) {
+      std::vector<int64_t> order = {0, 1, 2, 3};
+      std::sort(order.begin(), order.end(),
+                [&](int64_t a, int64_t b) { return scores[size_t(a)] > scores[size_t(b)]; });
+      EXPECT_GT(scores[static_cast<size_t>(order[1])] - scores[static_cast<size_t>(order[2])], 1e-4);
+      return std::set<int64_t>(order.begin(), order.begin() + 2);
+    };
+    std::vector<double> sums(4, 0.0);
+    std::set<std::set<int64_t>> alone;
+    for (int64_t b = 0; b < 24; ++b) {
+      std::vector<double> scores;
+      for (int64_t k = 0; k < 4; ++k) {
+        scores.push_back(key_score(own[b], keys[k]));
+        sums[static_cast<size_t>(k)] += scores.back();
+      }
+      alone.insert(best_two(scores));
+    }
+    ASSERT_GT(alone.size(), 1u) << "every sample would choose the same by itself";
+    const auto together = best_two(sums);
+    const auto past = one.made->pass(batch, 2, answering).given.at(one.made->bank->number("past"));
+    int64_t chosen = 0;
+    for (int64_t b = 0; b < 24; ++b) {
+      if (answering && key_score(own[b], queries[1]) > key_score(own[b], queries[0])) continue;  // has new ranks enough
+      ++chosen;
+      for (int64_t k = 0; k < 4; ++k) EXPECT_EQ(past[b][k].item<double>(), together.count(k) > 0 ? 1 : 0) << b << k;
+    }
+    EXPECT_GT(chosen, 0);
+  }
 }
 
 // Standard normal numbers, so many of them: five standard errors of their mean and of their deviation.

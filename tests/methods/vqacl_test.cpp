@@ -1,116 +1,12 @@
 // VQACL: prototypes move with the classes of a batch, the nearest are inserted, losses count by the worth of answers,
 // and the memory is shared out by stage and object group; each against numbers made here by hand.
-#include <cmath>
-
 #include "methods/terms/class_prototypes.h"
 #include "methods/terms/group_replay.h"
-#include "tests/methods/fake_runs.h"
-#include "tests/methods/method_case.h"
 #include "tests/methods/recomputation.h"
-#include "train/kept_state.h"
+#include "tests/methods/vqacl_case.h"
 
 namespace asr {
 namespace {
-
-constexpr double kFloatNear = 1e-5;  // of float32 sums of a few numbers about 1
-
-torch::Tensor kept_tensor(Method& method, const std::string& name) {
-  StateHolder holder("");
-  method.state(holder);
-  for (const auto& item : holder.items)
-    if (item.name == name) return item.tensor.to(at::kDouble);
-  return {};
-}
-
-// Mean embedding of the question's words, token by token.
-std::vector<double> question_by_hand(const Backbone& model, const SampleBatch& batch, int64_t b) {
-  const auto table = model.token_embedding().to(at::kDouble);
-  std::vector<double> out(static_cast<size_t>(model.width()));
-  double count = 0;
-  for (int64_t t = 0; t < batch.input.ids.size(1); ++t) {
-    if (!batch.input.question[b][t].item<bool>()) continue;
-    const auto row = table[batch.input.ids[b][t].item<int64_t>()];
-    for (size_t d = 0; d < out.size(); ++d) out[d] += row[static_cast<int64_t>(d)].item<double>();
-    ++count;
-  }
-  for (auto& number : out) number /= count;
-  return out;
-}
-
-// Mean visual token as it enters the language model, adapters off.
-torch::Tensor pictures_by_model(const Backbone& model, const SampleBatch& batch) {
-  Want want;
-  want.loss = false;
-  want.early = true;
-  return model.forward(batch.input, Pass{0, nullptr}, want).image_input.to(at::kDouble);
-}
-
-torch::Tensor questions_by_hand(const Backbone& model, const SampleBatch& batch) {
-  std::vector<torch::Tensor> rows;
-  for (int64_t b = 0; b < batch.size(); ++b)
-    rows.push_back(torch::tensor(question_by_hand(model, batch, b), at::kDouble));
-  return at::stack(rows);
-}
-
-int64_t nearest_by_hand(const torch::Tensor& rows, const torch::Tensor& vector) {
-  int64_t best = -1;
-  double most = -2;
-  for (int64_t k = 0; k < rows.size(0); ++k) {
-    double dot = 0, left = 0, right = 0;
-    for (int64_t d = 0; d < rows.size(1); ++d) {
-      const double a = std::tanh(rows[k][d].item<double>()), b = std::tanh(vector[d].item<double>());
-      dot += a * b;
-      left += a * a;
-      right += b * b;
-    }
-    if (left == 0) continue;
-    if (const double cosine = dot / std::sqrt(left * right); cosine > most) {
-      most = cosine;
-      best = k;
-    }
-  }
-  return best;
-}
-
-struct VqaclCase : MethodCase {
-  VqaclCase(const std::string& path, const Settings& more = {}) : MethodCase("vqacl", assignments(more), path) {
-    lay_out(1);
-  }
-  static std::vector<Assignment> assignments(const Settings& more) {
-    std::vector<Assignment> out;
-    for (const auto& [key, value] : more) out.push_back({key, value, "test"});
-    return out;
-  }
-  void begin(int stage, const SampleSet& set) {
-    auto context = stage_context(stage, set);
-    method->begin_stage(context);
-    method->before_stage(context);
-  }
-  SampleBatch learn(SampleBatch batch, const Phase& phase = {}) {
-    Share share{alone};
-    share.positions = range(0, batch.size());
-    method->mix_batch(batch, share, *model, 1);
-    end_step(phase);
-    return batch;
-  }
-  void end_step(const Phase& phase) {
-    GradientContext step{1, 0, phase, *bank, trained};
-    method->after_backward(step);
-  }
-};
-
-// Of every category that the rows have: mean of their vectors.
-std::map<std::string, torch::Tensor> means_by_category(const SampleBatch& batch, const torch::Tensor& vectors) {
-  std::map<std::string, torch::Tensor> sums;
-  std::map<std::string, double> counts;
-  for (int64_t b = 0; b < batch.size(); ++b) {
-    const auto& name = batch.info[static_cast<size_t>(b)].category;
-    sums[name] = sums.count(name) ? sums[name] + vectors[b] : vectors[b].clone();
-    ++counts[name];
-  }
-  for (auto& [name, sum] : sums) sum /= counts[name];
-  return sums;
-}
 
 class VqaclMethod : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, VqaclMethod, ::testing::Values("tiny", "tiny_cross"));
@@ -170,6 +66,45 @@ TEST(Vqacl, TypesOfEarlierStagesKeepAPart) {
   EXPECT_TRUE(at::allclose(types[0], expected, kFloatNear, kFloatNear));
   EXPECT_TRUE(at::allclose(types[1], questions_by_hand(*fixture.model, now).mean(0), kFloatNear, kFloatNear))
       << "a batch of the memory leaves the stage's own type alone";
+}
+
+// The step on the buffer is a training batch, too: its classes move, and its vectors are found among them.
+TEST(Vqacl, ABatchOfTheBufferMovesItsClasses) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  VqaclCase fixture(folder / "model", {{"vqacl.buffer", "5"}});
+  auto first = fixture.data(0), second = fixture.data(3);
+  first.set_stage(1);
+  second.set_stage(2);
+  fixture.begin(1, first);
+  fixture.learn(first.rows(range(0, 12)));
+  auto over = fixture.stage_context(1, first);
+  fixture.method->after_stage(over);
+  fixture.begin(2, second);
+  fixture.learn(second.rows(range(0, 8)));
+  const auto types = kept_tensor(*fixture.method, "types.rows"), objects = kept_tensor(*fixture.method, "objects.rows");
+  OwnBatch own{{}, {fixture.alone}};
+  ASSERT_TRUE(fixture.method->extra_batch(own, *fixture.model, 5));
+  ASSERT_EQ(own.batch.size(), 5);
+  fixture.end_step({});
+  const auto questions = questions_by_hand(*fixture.model, own.batch);
+  const auto now = kept_tensor(*fixture.method, "types.rows");
+  EXPECT_TRUE(at::allclose(now[0], types[0] * 0.5 + questions.mean(0) * 0.5, kFloatNear, kFloatNear));
+  EXPECT_TRUE(now[1].equal(types[1]));
+  ClassPrototypes order("order");
+  for (const auto* set : {&first, &second})
+    for (const auto& info : set->infos()) order.add(info.category);
+  const auto moved = kept_tensor(*fixture.method, "objects.rows");
+  const auto pictures = pictures_by_model(*fixture.model, own.batch);
+  for (const auto& [name, mean] : means_by_category(own.batch, pictures)) {
+    const auto row = order.row_of(name);
+    EXPECT_TRUE(at::allclose(moved[row], objects[row] * 0.3 + mean * 0.7, kFloatNear, kFloatNear)) << name;
+  }
+  for (int64_t b = 0; b < 5; ++b) {
+    const auto inserted = own.batch.input.inserted[b].to(at::kDouble);
+    EXPECT_TRUE(at::allclose(inserted[0], now[nearest_by_hand(now, questions[b])], kFloatNear, kFloatNear)) << b;
+    EXPECT_TRUE(at::allclose(inserted[1], moved[nearest_by_hand(moved, pictures[b])], kFloatNear, kFloatNear)) << b;
+  }
 }
 
 // What the released code does: absent classes move towards zero, a replayed batch wipes the stage's own type, and a
