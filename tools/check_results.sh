@@ -48,7 +48,7 @@ protocol_page() {
   echo
   echo "What the program prints, all of it; [results.md](results.md) says what it means. The command:"
   echo
-  echo "    $(sed 's/ --protocol/ \\\n      --protocol/; s/ --format/ \\\n      --format/' <<<"build/$command")"
+  echo "    $(sed 's/ results/ \\\n      results/4; s/ results/ \\\n      results/7; s/ --protocol/ \\\n      --protocol/; s/ --format/ \\\n      --format/' <<<"build/$command")"
   echo
   "$asr" ${command#asr } | folded
 }
@@ -91,8 +91,9 @@ folded() {
 }
 # usage: each_page ACTION: calls it with the name of every such page, what makes it, and what that takes.
 each_page() {
-  "$1" results_protocol protocol_page "Under the short protocol: world-hue and world-rule" configs/protocol_short.yaml \
-    results/world-hue.csv:short results/world-rule.csv:short
+  "$1" results_protocol protocol_page "Under the protocol: five streams, and the primary contrasts" configs/protocol.yaml \
+    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:small results/world-cue.csv:faint \
+    results/world-blur.csv:faint results/world-cue.csv:keys results/world-blur.csv:keys
   "$1" results_methods protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
     results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
   "$1" results_faint protocol_page "Faint cues and blurred stages: world-cue and world-blur" configs/protocol_faint.yaml \
@@ -106,16 +107,16 @@ each_page() {
   "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
     results/world-hue.csv:capacity
   "$1" results_admitted admission_page "Which streams measure forgetting" \
-    results/world-hue.csv:short results/world-rule.csv:short results/world-code.csv:small results/world-cue.csv:faint \
+    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:small results/world-cue.csv:faint \
     results/world-blur.csv:faint results/world-thing.csv:thing results/world-10.csv:methods results/world-cit.csv:small
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
-    results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
+    results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods results/world-sc.csv:novel
 }
 # AP against MFT of every point of the search, a picture a stream. usage: braking_pictures FOLDER
 braking_pictures() {
   local drawn
   drawn=$(mktemp -d)
-  "$asr" report results/world-hue.csv:short results/world-rule.csv:short -o "$drawn/page.html" --figures "$drawn" >/dev/null
+  "$asr" report results/world-hue.csv:full results/world-rule.csv:full -o "$drawn/page.html" --figures "$drawn" >/dev/null
   for stream in world-hue world-rule; do
     cp "$drawn/braking-$stream-tiny-s-split-tune-ap-against-mft-$stream-tiny-s.svg" "$1/braking-$stream.svg"
   done
@@ -136,6 +137,7 @@ if [ "${2:-}" = --print ]; then
 fi
 if [ "${2:-}" = --write ]; then
   each_page write_page
+  tools/page_tables.sh "$asr" docs/results.md docs/results_controls.md --write
   braking_pictures docs/pictures
   exit
 fi
@@ -144,6 +146,7 @@ documented=$(awk '/^## /{inside = /^## (AP|Difference|Forgetting)/} inside && /^
 diff <(echo "$documented") <(echo "$printed")
 echo "$page: $(wc -l <<<"$printed") rows as printed"
 each_page check_page
+tools/page_tables.sh "$asr" docs/results.md docs/results_controls.md
 drawn=$(mktemp -d)
 trap 'rm -r "$drawn"' EXIT
 braking_pictures "$drawn"

@@ -4,6 +4,7 @@
 usage: tools/other_data.py easy-vqa FOLDER OUT      FOLDER holds train/questions.json and train/images
        tools/other_data.py easy-vqa-words FOLDER OUT  the same, in six stages whose answers the built-in bases can say
        tools/other_data.py shapeworld FOLDER OUT    FOLDER holds TYPE.jsonl and TYPE/world-N.png
+       tools/other_data.py shapeworld-words FOLDER OUT  the same, in four stages whose answers the bases can say
        tools/other_data.py vqa-rad FOLDER OUT       FOLDER holds questions.json and images
 
 OUT gets stream.json and one JSON-lines file a stage; images stay where they are. `asr` splits by image.
@@ -74,6 +75,44 @@ def shapeworld(folder, out):
     save(out, folder, [(f, stages[f]) for f in families], "exact", 8)
 
 
+def shapeworld_words(folder, out):
+    """Four stages: what color, what shape, then yes or no, asked whether a statement is true and whether it is false.
+    True statements of one object become questions for its color and shape; magenta is purple, a rectangle a square, an
+    ellipse a circle, and what the bases have no word for (gray, pentagon, semicircle) is left out."""
+    said = {"magenta": "purple", "rectangle": "square", "ellipse": "circle"}
+    colors, shapes = {"red", "green", "blue", "yellow", "purple", "cyan"}, {"square", "triangle", "cross", "circle"}
+    stages = {"color": [], "shape": [], "true": [], "false": []}
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".jsonl") or file.split("-")[0] not in ("existential", "selection"):
+            continue
+        for n, line in enumerate(open(os.path.join(folder, file))):
+            row = json.loads(line)
+            words = [said.get(word, word) for word in row["statement"].rstrip(" .").split()]
+            if set(words) & {"gray", "pentagon", "semicircle"}:
+                continue
+            true = row["agreement"] >= 0.5
+            key = {"id": f"{row['type']}-{n}", "image": row["image"]}
+            stages["true"].append({**key, "question": f"is it true that {' '.join(words)}?", "answer": "yes" if true else "no"})
+            stages["false"].append({**key, "question": f"is it false that {' '.join(words)}?", "answer": "no" if true else "yes"})
+            if not true or "is" not in words[:-1]:
+                continue
+            which = "the " + " ".join(words[1:words.index("is")])
+            if words[:2] == ["there", "is"]:
+                which = "the shape"
+            of_color = [word for word in words if word in colors]
+            of_shape = [word for word in words if word in shapes]
+            if len(of_color) == 1 and of_color[0] not in which.split():
+                if of_shape and of_shape[0] not in which.split():
+                    which = "the " + of_shape[0]
+                stages["color"].append({**key, "question": f"what color is {which}?", "answer": of_color[0]})
+            which = "the " + " ".join(words[1:words.index("is")]) if words[0] != "there" else "the shape"
+            if len(of_shape) == 1 and of_shape[0] not in which.split():
+                if of_color and of_color[0] not in which.split():
+                    which = f"the {of_color[0]} one"
+                stages["shape"].append({**key, "question": f"what shape is {which}?", "answer": of_shape[0]})
+    save(out, folder, list(stages.items()), "exact", 4)
+
+
 def vqa_rad(folder, out):
     """Four stages by type of question: presence, what kind of picture (plane, modality, organ), where, and the rest."""
     groups = {"PRES": "presence", "PLANE": "picture", "MODALITY": "picture", "ORGAN": "picture", "POS": "position"}
@@ -85,7 +124,8 @@ def vqa_rad(folder, out):
 
 
 def main():
-    known = {"easy-vqa": easy_vqa, "easy-vqa-words": easy_vqa_words, "shapeworld": shapeworld, "vqa-rad": vqa_rad}
+    known = {"easy-vqa": easy_vqa, "easy-vqa-words": easy_vqa_words, "shapeworld": shapeworld,
+             "shapeworld-words": shapeworld_words, "vqa-rad": vqa_rad}
     if len(sys.argv) != 4 or sys.argv[1] not in known:
         sys.exit(__doc__)
     known[sys.argv[1]](sys.argv[2], sys.argv[3])
