@@ -4,8 +4,6 @@
 // question, answer or teacher.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/checksums.h"
 #include "base/error.h"
@@ -14,10 +12,9 @@
 #include "data/drawn_rows.h"
 #include "data/walk.h"
 #include "methods/method.h"
-#include "methods/terms/sample_keys.h"
 #include "methods/terms/several_tasks.h"
 #include "methods/terms/sites.h"
-#include "methods/terms/stage_choice.h"
+#include "methods/terms/stage_keys.h"
 
 namespace asr {
 
@@ -34,10 +31,8 @@ struct EnumNames<RouteBy> {
 
 namespace {
 
-constexpr int64_t kProbeRows = 256;   // of a new stage, that earlier slots are tried on
-constexpr double kAtHome = 1.25;      // start: auto copies a slot whose loss is at most so many times that at home
-constexpr double kKnowsItsOwn = 0.6;  // of a stage's samples, that its key should name
-constexpr int64_t kLongestDescription = 1024;
+constexpr int64_t kProbeRows = 256;  // of a new stage, that earlier slots are tried on
+constexpr double kAtHome = 1.25;     // start: auto copies a slot whose loss is at most so many times that at home
 
 // Losses on rows of a stage, of the base and of slots.
 struct TriedSlots {
@@ -50,9 +45,7 @@ class Route final : public Method {
  public:
   bool renews_adapters() const override { return true; }
   void visit(OptionVisitor& visitor) override {
-    parts_.visit(visitor);
-    visitor("samples", samples_, 0, int64_t(1) << 40, "of a stage, drawn at random, whose keys are measured; 0: all");
-    choice_.visit(visitor);
+    keys_.visit(visitor);
     visitor("choose", by_, "how a sample's stage is found: by keys; true or random, for comparison");
     visitor("start", start_,
             "of a stage's slot: zero; a copy of the last stage's, of the slot with the lowest loss on the new stage "
@@ -63,15 +56,7 @@ class Route final : public Method {
     visitor("sites", sites_, kAdaptedSitesHelp);
   }
 
-  void prepare(Backbone& model, const Options& options) override {
-    int64_t depth = 0;
-    for (const auto& site : model.all_sites())
-      if (site.part == SitePart::down) depth = std::max(depth, site.layer + 1);
-    check(!parts_.has("states") || parts_.layer <= depth, "route.layer: ", parts_.layer,
-          " is no layer of the language model of ", model.name(), ", which has ", depth);
-    keys_.emplace(parts_, options.spectral, depth);
-    description_ = keys_->description(model);
-  }
+  void prepare(Backbone& model, const Options& options) override { keys_.prepare(model, options); }
 
   std::optional<AdapterLayout> layout(const std::vector<AdapterSite>& sites, const SlotLayout& plain,
                                       int stage) const override {
@@ -82,7 +67,7 @@ class Route final : public Method {
 
   void plan(const PhasePlan& stage, std::vector<Phase>&) const override {
     check_several_tasks(stage, "route chooses among stages by their keys");
-    parts_.check_parts();
+    keys_.check_parts();
   }
 
   void begin_stage(StageContext& stage) override {
@@ -100,26 +85,14 @@ class Route final : public Method {
 
   void after_stage(StageContext& stage) override {
     at::NoGradGuard no_grad;
-    const auto rows = drawn_rows(stage.data.size(), samples_, draw_key(DrawPurpose::keys, stage.seed, stage.stage));
-    const auto keys = keys_->of(stage.model, stage.data, rows, stage.team);
-    check(at::isfinite(keys).all().item<bool>(), "stage ", stage.stage,
-          ": a key holds a number that is not finite; does the base compute in enough precision?");
-    if (keys.size(0) < keys.size(1) && stage.team.leads())
-      log_info("stage ", stage.stage, ": ", keys.size(0), " samples for ", keys.size(1),
-               " numbers of a key; their covariance is drawn towards the identity (route.ridge)");
-    const bool bounded =
-        choice_.add(keys, keys_->groups(keys.size(1)), draw_key(DrawPurpose::held_out, stage.seed, stage.stage));
-    if (!bounded && stage.team.leads())
-      log_warn("stage ", stage.stage, ": ", keys.size(0) / 10, " samples held out are too few for route.fallback ",
-               choice_.fallback(), ", so no sample is too far from this stage; lower it, or give more samples");
-    if (stage.stage > 1 && stage.team.leads()) say_if_unlike(stage.stage, keys);
+    keys_.learn(stage, by_ == RouteBy::keys);
     if (compares()) own_loss_.push_back(tried(stage, {slots_.back()}).slots[0]);
   }
 
   void route(RouteContext& context) override {
     if (!context.answering) return;
     at::NoGradGuard no_grad;
-    const auto known = std::min<int64_t>(choice_.stages(), context.stage);
+    const auto known = std::min<int64_t>(keys_.stages(), context.stage);
     // While a stage is being finished, its own slot answers its own data.
     const auto fit = known < context.stage ? own_slot(context) : stage_fit(context);
     const auto& weights = fit.weights;
@@ -139,41 +112,27 @@ class Route final : public Method {
   }
 
   void state(StateVisitor& visitor) override {
-    auto stored = description_;
-    visitor.text("key", StateKind::statistics, stored);
-    check_description(stored);
+    keys_.state(visitor);
     auto slots = torch::tensor(slots_, at::kInt), loss = torch::tensor(own_loss_, at::kDouble);
     visitor.tensor("slots", StateKind::statistics, slots);
     visitor.tensor("loss", StateKind::statistics, loss);
     slots_ = numbers<int>(slots);
     own_loss_ = numbers<double>(loss);
-    choice_.state(visitor);
   }
 
   std::vector<StateShape> kept(const StateSizes& sizes) const override {
     constexpr auto kind = StateKind::statistics;
-    const int64_t T = sizes.stages, D = parts_.most_numbers(sizes.widest_site, sizes.descriptor);
-    return {{"key", kind, {kLongestDescription}},
-            {"slots", kind, {T}},
-            {"loss", kind, {T}},
-            {"count", kind, {T}},
-            {"mean", kind, {T, D}},
-            {"scatter", kind, {T, parts_.most_pairs(sizes.widest_site, sizes.descriptor)}},
-            {"reach", kind, {T}}};
+    std::vector<StateShape> out = {{"slots", kind, {sizes.stages}}, {"loss", kind, {sizes.stages}}};
+    keys_.add_kept(sizes, out);
+    return out;
   }
 
   MethodCosts costs(const CostContext& run) const override {
     MethodCosts out;
     const auto stages = static_cast<double>(run.task_samples.size());
-    const auto width = static_cast<int64_t>(run.width), descriptor = run.options.spectral.dim();
-    const int64_t numbers = parts_.most_numbers(width, descriptor) + parts_.most_pairs(width, descriptor) + 3;
     out.device_bytes = 4 * run.parameters * std::max(0.0, stages - 1);
-    out.host_bytes = stages * 4 * static_cast<double>(numbers);
+    keys_.add_costs(run, out);
     out.checkpoint_bytes = out.device_bytes + out.host_bytes;
-    const double part = parts_.needs_all_layers() || run.layers == 0
-                            ? 1
-                            : std::min(1.0, static_cast<double>(parts_.layer) / run.layers);
-    out.forward_samples = part * run.samples_up_to(samples_);
     if (compares()) out.forward_samples += run.samples_up_to(kProbeRows) * (stages + 1) / 2;
     return out;
   }
@@ -267,20 +226,6 @@ class Route final : public Method {
     return out;
   }
 
-  // A stage whose own samples look to the key like those of another: its slot will hardly be asked.
-  void say_if_unlike(int stage, const torch::Tensor& keys) {
-    if (by_ != RouteBy::keys) return;
-    const auto some = keys.narrow(0, 0, std::min<int64_t>(kProbeRows, keys.size(0)));
-    const auto shares = choice_.of(some, keys_->groups(keys.size(1))).probabilities.mean(0);
-    const double own = shares[stage - 1].item<double>();
-    if (own >= kKnowsItsOwn) return;
-    const auto other = shares.narrow(0, 0, stage - 1).argmax().item<int64_t>();
-    log_warn("stage ", stage, ": its key names ", static_cast<int>(std::lround(100 * own)),
-             " % of its own samples, and stage ", other + 1, " takes ",
-             static_cast<int>(std::lround(100 * shares[other].item<double>())),
-             " %; try other keys (route.keys: [states, late]), or route.share if the two stages ask the same");
-  }
-
   static StageFit own_slot(const RouteContext& context) {
     auto out = at::zeros({context.batch.size(), context.stage}, at::kDouble);
     out.select(1, context.stage - 1).fill_(1);
@@ -288,17 +233,14 @@ class Route final : public Method {
   }
 
   StageFit stage_fit(const RouteContext& context) {
-    const int64_t stages = choice_.stages();
-    if (by_ != RouteBy::keys) {
-      auto out = at::zeros({context.batch.size(), stages}, at::kDouble);
-      for (int64_t b = 0; b < context.batch.size(); ++b) {
-        const auto& info = context.batch.info[static_cast<size_t>(b)];
-        out[b][by_ == RouteBy::truth ? true_stage(info, stages) : random_stage(info, stages)] = 1;
-      }
-      return {out, out};
+    if (by_ == RouteBy::keys) return keys_.fit(context.model, context.batch);
+    const int64_t stages = keys_.stages();
+    auto out = at::zeros({context.batch.size(), stages}, at::kDouble);
+    for (int64_t b = 0; b < context.batch.size(); ++b) {
+      const auto& info = context.batch.info[static_cast<size_t>(b)];
+      out[b][by_ == RouteBy::truth ? true_stage(info, stages) : random_stage(info, stages)] = 1;
     }
-    const auto keys = keys_->of(context.model, context.batch);
-    return choice_.of(keys, keys_->groups(keys.size(1)));
+    return {out, out};
   }
 
   static int64_t true_stage(const SampleInfo& info, int64_t stages) {
@@ -334,34 +276,12 @@ class Route final : public Method {
     return out;
   }
 
-  // Moments say nothing of keys that another base makes, or another choice of keys.
-  void check_description(const std::string& stored) const {
-    if (stored == description_ || description_.empty() || stored.empty()) return;
-    auto then = nlohmann::json::parse(stored, nullptr, false);
-    if (!then.is_object()) then = nlohmann::json::object();
-    const auto now = nlohmann::json::parse(description_);
-    auto names = then;
-    names.update(now);
-    for (const auto& [name, value] : names.items()) {
-      if (name == "base") continue;  // a copy of a base under another name is the same base
-      const auto text = [&name = name](const nlohmann::json& of) {
-        return of.contains(name) ? of[name].dump() : std::string("not given");
-      };
-      check(text(then) == text(now), "the moments that route keeps are of other keys: ", name, " was ", text(then),
-            " and is ", text(now), "; use the base, precision and route options of the run that made them");
-    }
-  }
-
-  KeyChoice parts_;  // of a key
-  StageChoice choice_;
-  int64_t samples_ = 0;
+  StageKeys keys_;
   double share_ = 0;
   RouteBy by_ = RouteBy::keys;
   SlotStart start_ = SlotStart::zero;
   AdaptedSites sites_ = AdaptedSites::run;
 
-  std::optional<SampleKeys> keys_;
-  std::string description_;       // of the keys
   std::vector<int> slots_;        // of every stage: the stage that made its slot
   std::vector<double> own_loss_;  // where slots are compared: of every stage's slot on it, at its end
 };

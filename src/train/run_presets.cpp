@@ -25,7 +25,7 @@ constexpr char kBestMethod[] = "route";
 // Those of configs/asr-best.yaml, which says why.
 const std::vector<Assignment>& best_values() {
   static const std::vector<Assignment> list = {{"method", kBestMethod, ""},
-                                               {"route.keys", "[states, tokens]", ""},
+                                               {"route.further", "[late]", ""},
                                                {"route.start", "auto", ""},
                                                {"num_train_epochs", "2", ""}};
   return list;

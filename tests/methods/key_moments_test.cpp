@@ -59,7 +59,7 @@ TEST(KeyMoments, GroupsAreKeysOfTheirOwnThatAddUp) {
   StageKeyMoments kept;
   kept.set_groups(groups);
   for (const auto& keys : stages) kept.add(key_moments_in_blocks(keys));
-  EXPECT_EQ(kept.widest_group(), 3);
+  EXPECT_EQ(kept.widest_group(5), 3);
   const KeyReading reading(kept, 0.01, KeyCovariance::full);
   const auto fresh = random_keys(4, 5, 9, 1);
   const auto distances = reading.distances(fresh), scores = reading.scores(distances);

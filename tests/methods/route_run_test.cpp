@@ -135,17 +135,55 @@ TEST_F(RouteRun, KeepsHeadsApartWhereAsked) {
   EXPECT_EQ(pairs, 2 * 2 * 27 * 28 / 2);  // layers x heads, a triangle each
 }
 
-// 24 samples a stage, 64 numbers of a key: said, and their covariance is still of use.
+// 24 samples a stage, 96 numbers of a key: said, and their covariance is still of use.
 TEST_F(RouteRun, SaysThatAStageHasFewerSamplesThanAKeyHasNumbers) {
   auto list = small_run(*place_ / "model", *place_ / "few", "route");
   list.push_back({"stream.tasks", "2", "test"});
   list.push_back({"max_stage_steps", "1", "test"});
   testing::internal::CaptureStderr();
   const auto run = run_small(list)[0];
-  EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "stage 1: 24 samples for 64 numbers of a key");
+  EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "stage 1: 24 samples for 96 numbers of a key");
   const auto means = load_tensor(read_safetensors(run + "/adapter/route.safetensors"), "method.route.mean");
   EXPECT_TRUE(at::isfinite(means).all().item<bool>());
   EXPECT_TRUE(audit_run(run).passed());
+}
+
+// The same questions about pictures whose colours are swapped: their words tell no stage from another.
+TEST_F(RouteRun, LooksFurtherWhereItsKeyTellsNothing) {
+  auto list = options();
+  for (const auto& [key, value] :
+       {std::pair{"output_dir", *place_ / "further"}, std::pair{"stream.name", std::string("world-hue")},
+        std::pair{"route.keys", std::string("[tokens]")}, std::pair{"route.further", std::string("[states]")}})
+    list.push_back({key, value, "test"});
+  testing::internal::CaptureStderr();
+  const auto run = run_small(list)[0];
+  EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "with states, which answers look at from now on");
+  const auto lines = split_csv(read_text(run + "/routing.csv"), "routing.csv");
+  for (size_t task = 0; task < 2; ++task) EXPECT_GT(std::stoi(lines[task + 1].fields[task + 1]), 17) << task;
+  expect_answers_as_evaluated(list, run);
+  const auto audit = audit_run(run);
+  EXPECT_TRUE(audit.passed()) << audit.to_json().dump(1);
+  EXPECT_CONTAINS(message_of([&] {
+                    list.push_back({"route.further", "[]", "test"});
+                    run_small(list, /*resume=*/true);
+                  }),
+                  "route.further");
+}
+
+TEST_F(RouteRun, LooksNoFurtherThanItMust) {
+  auto list = options();
+  list.push_back({"output_dir", *place_ / "near", "test"});
+  list.push_back({"route.further", "[late]", "test"});
+  testing::internal::CaptureStderr();
+  const auto run = run_small(list)[0];
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("answers look at"), std::string::npos) << said;
+  expect_answers_as_evaluated(list, run);
+  // Answers, and what they were chosen by, are those of a run that knows of no further parts.
+  const auto text_of = [](const std::string& folder) {
+    return read_text(folder + "/predictions/stage-02-task-01.jsonl");
+  };
+  EXPECT_EQ(text_of(run), text_of(folder()));
 }
 
 TEST_F(RouteRun, RefusesAnotherBase) {

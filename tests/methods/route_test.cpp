@@ -12,13 +12,16 @@
 namespace asr {
 namespace {
 
-// The key that route takes by default, computed from a whole pass of the model.
+constexpr double kKeyNumbers = 96;  // of the key that route takes by default, with the small model
+
+// That key, computed from a whole pass of the model.
 torch::Tensor early_keys(const MethodCase& fixture, const SampleBatch& batch) {
   at::NoGradGuard no_grad;
   Want want;
   want.early_layer = 1;
+  want.early = true;
   const auto out = fixture.model->forward(batch.input, Pass{0, nullptr}, want);
-  return at::cat({out.early_image, out.early_text}, 1);
+  return at::cat({out.early_image, out.early_text, out.text_input}, 1);
 }
 
 struct RouteCase : MethodCase {
@@ -90,7 +93,7 @@ TEST(Route, AnswersWithTheSlotOfTheStageThatFits) {
   fixture.train({0, 3, 6});
   std::vector<torch::Tensor> keys;
   for (size_t t = 0; t < 3; ++t) keys.push_back(early_keys(fixture, fixture.batch_of(t)));
-  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * 64 / 36));
+  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * kKeyNumbers / 36));
   for (size_t t = 0; t < 3; ++t) {
     const auto batch = fixture.batch_of(t);
     const auto routed = fixture.pass(batch, 3, true);
@@ -232,7 +235,7 @@ TEST(Route, TopWeighsTheBestStagesByProbability) {
   fixture.train({0, 3, 6});
   std::vector<torch::Tensor> keys;
   for (size_t t = 0; t < 3; ++t) keys.push_back(early_keys(fixture, fixture.batch_of(t)));
-  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * 64 / 36));
+  const PlainStages plain(keys, std::min(1.0, 1e-3 * 10 * kKeyNumbers / 36));
   const auto routed = fixture.pass(fixture.batch_of(1, 4), 3, true);
   for (int64_t b = 0; b < 4; ++b) {
     std::vector<double> p;
@@ -313,6 +316,19 @@ TEST(Route, EveryPartOfTheKeyIsThere) {
   EXPECT_CONTAINS(message_of([&] { numbers({}, KeySides::both, 8); }), "route.keys: is empty");
   EXPECT_CONTAINS(message_of([&] { numbers({"stats"}, KeySides::both, 8); }), "did you mean 'states'");
   EXPECT_CONTAINS(message_of([&] { numbers({"tokens"}, KeySides::picture, 8); }), "nothing is left");
+  const auto refused = [&](const std::string& further, const char* said) {
+    KeyChoice choice;
+    choice.further = {further, "late"};
+    EXPECT_CONTAINS(message_of([&] { choice.check_parts(); }), said);
+  };
+  refused("tokens", "route.further: names tokens, which route.keys has");
+  refused("late", "route.further: names late twice");
+  refused("spectre", "route.further: 'spectre' is unknown; did you mean 'spectra'");
+  KeyChoice apart;
+  apart.parts = {"states", "spectra"};
+  apart.further = {"late"};
+  apart.heads = Heads::kept;
+  EXPECT_CONTAINS(message_of([&] { apart.check_parts(); }), "leaves no place for route.further");
 }
 
 TEST(Route, LateStatesAreThoseAfterTheLastLayer) {

@@ -59,7 +59,7 @@ TEST(Preset, AsrBestIsItsFile) {
   of_file.erase("preset");
   EXPECT_EQ(own, of_file);
   EXPECT_CONTAINS(config.preset_note,
-                  "asr-best: method=route, route.keys=[states, tokens], route.start=auto, num_train_epochs=2");
+                  "asr-best: method=route, route.further=[late], route.start=auto, num_train_epochs=2");
   const auto given = resolved(
       {{"preset", "asr-best"}, {"method", "[vanilla, asr+route]"}, {"num_train_epochs", "1"}, {"output_dir", "x"}});
   EXPECT_EQ(given.run.num_train_epochs, 1);

@@ -59,6 +59,10 @@ KeyMoments merged(const KeyMoments& a, const KeyMoments& b) {
   return out;
 }
 
+KeyMoments leading(const KeyMoments& of, int64_t numbers) {
+  return {of.count, of.mean.narrow(0, 0, numbers), of.scatter.narrow(0, 0, numbers).narrow(1, 0, numbers)};
+}
+
 KeyMoments key_moments_in_blocks(const torch::Tensor& keys) {
   KeyMoments out;
   for (int64_t begin = 0; begin < keys.size(0); begin += kRows)
@@ -73,6 +77,7 @@ void StageKeyMoments::add(const KeyMoments& stage) {
   append_row(mean_, stage.mean.to(at::kFloat));
   append_row(scatter_, stage.scatter.flatten().index_select(0, lower_triangle(size, groups_)).to(at::kFloat));
   append_row(reach_, torch::zeros({}, at::kFloat));
+  append_row(leading_reach_, torch::zeros({}, at::kFloat));
 }
 
 KeyMoments StageKeyMoments::of(int64_t stage) const {
@@ -87,34 +92,36 @@ KeyMoments StageKeyMoments::of(int64_t stage) const {
   return out;
 }
 
-int64_t StageKeyMoments::widest_group() const {
-  if (groups_.empty()) return dimension();
+int64_t StageKeyMoments::widest_group(int64_t numbers) const {
+  if (groups_.empty()) return numbers;
   std::map<int64_t, int64_t> sizes;
   int64_t widest = 0;
-  for (const int64_t group : groups_) widest = std::max(widest, ++sizes[group]);
+  for (int64_t i = 0; i < numbers; ++i) widest = std::max(widest, ++sizes[groups_[static_cast<size_t>(i)]]);
   return widest;
 }
 
-void StageKeyMoments::set_reach(int64_t stage, double ratio) {
-  reach_[stage] = ratio;
+void StageKeyMoments::set_reach(int64_t stage, int64_t numbers, double ratio) {
+  (numbers == dimension() ? reach_ : leading_reach_)[stage] = ratio;
 }
 
-double StageKeyMoments::reach(int64_t stage) const {
-  const double ratio = reach_[stage].item<double>();
+double StageKeyMoments::reach(int64_t stage, int64_t numbers) const {
+  const double ratio = (numbers == dimension() ? reach_ : leading_reach_)[stage].item<double>();
   return ratio > 0 ? ratio : std::numeric_limits<double>::infinity();
 }
 
-void StageKeyMoments::state(StateVisitor& visitor) {
+void StageKeyMoments::state(StateVisitor& visitor, bool with_leading) {
   visitor.tensor("count", StateKind::statistics, count_);
   visitor.tensor("mean", StateKind::statistics, mean_);
   visitor.tensor("scatter", StateKind::statistics, scatter_);
   visitor.tensor("reach", StateKind::statistics, reach_);
-  for (auto* tensor : {&count_, &mean_, &scatter_, &reach_})  // read on the host, wherever they were loaded to
+  if (with_leading) visitor.tensor("leading_reach", StateKind::statistics, leading_reach_);
+  for (auto* tensor :
+       {&count_, &mean_, &scatter_, &reach_, &leading_reach_})  // read on the host, wherever they were loaded to
     if (tensor->defined() && !tensor->device().is_cpu()) *tensor = tensor->cpu();
 }
 
-KeyReading::KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance covariance) {
-  const int64_t stages = kept.stages(), size = kept.dimension();
+KeyReading::KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance covariance, int64_t numbers) {
+  const int64_t stages = kept.stages(), size = numbers > 0 ? numbers : kept.dimension();
   check(stages > 0, "no stage has left moments of its keys");
   std::vector<KeyMoments> parts;
   KeyMoments total;
@@ -122,7 +129,7 @@ KeyReading::KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance 
   std::vector<torch::Tensor> means;
   std::vector<double> counts;
   for (int64_t t = 0; t < stages; ++t) {
-    parts.push_back(kept.of(t));
+    parts.push_back(leading(kept.of(t), size));
     total = merged(total, parts.back());
     within = within + parts.back().scatter;
     means.push_back(parts.back().mean);
@@ -136,7 +143,7 @@ KeyReading::KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance 
   auto pooled = within / scale / std::max(1.0, all - static_cast<double>(stages));
   if (covariance == KeyCovariance::diagonal) pooled = at::diag(pooled.diagonal());
   // Few rows leave directions without variance that new rows have.
-  ridge_ = std::min(1.0, ridge * std::max(1.0, 10.0 * static_cast<double>(kept.widest_group()) / all));
+  ridge_ = std::min(1.0, ridge * std::max(1.0, 10.0 * static_cast<double>(kept.widest_group(size)) / all));
   torch::Tensor factor;
   for (;; ridge_ = std::clamp(ridge_ * 10, 1e-6, 1.0)) {
     const auto matrix = pooled * (1 - ridge_) + at::eye(size, at::kDouble) * ridge_;

@@ -25,6 +25,7 @@ struct KeyMoments {
 };
 KeyMoments key_moments(const torch::Tensor& keys);  // [N, D], N > 0
 KeyMoments merged(const KeyMoments& a, const KeyMoments& b);
+KeyMoments leading(const KeyMoments& of, int64_t numbers);  // of the first numbers of each key
 // In blocks of a fixed size, merged in order: the same bits however the rows were shared out before.
 KeyMoments key_moments_in_blocks(const torch::Tensor& keys);
 
@@ -36,30 +37,33 @@ using KeyGroups = std::vector<int64_t>;
 class StageKeyMoments {
  public:
   void set_groups(KeyGroups groups) { groups_ = std::move(groups); }  // before anything is added, or read
-  int64_t widest_group() const;
+  int64_t widest_group(int64_t numbers) const;                        // among so many leading ones
   int64_t stages() const { return count_.defined() ? count_.size(0) : 0; }
   int64_t dimension() const { return mean_.defined() ? mean_.size(1) : 0; }
   // Rounded to float32 as they are stored, so that a resumed run reads the same numbers.
   void add(const KeyMoments& stage);
   KeyMoments of(int64_t stage) const;  // from 0
-  // How far a new key of the stage may lie: a ratio to the mean squared distance of those it was made of.
-  void set_reach(int64_t stage, double ratio);
-  double reach(int64_t stage) const;  // infinite where none was set
+  // How far a new key of the stage may lie where so many leading numbers are looked at, all or fewer: a ratio to the
+  // mean squared distance of those it was made of.
+  void set_reach(int64_t stage, int64_t numbers, double ratio);
+  double reach(int64_t stage, int64_t numbers) const;  // infinite where none was set
 
-  void state(StateVisitor& visitor);
+  void state(StateVisitor& visitor, bool with_leading);  // whether keys may be looked at in part
 
  private:
-  torch::Tensor count_;    // [T] int64
-  torch::Tensor mean_;     // [T, D] float32
-  torch::Tensor scatter_;  // [T, D (D + 1) / 2] float32: lower triangles, row after row, within groups alone
-  torch::Tensor reach_;    // [T] float32; 0: none was set
+  torch::Tensor count_;          // [T] int64
+  torch::Tensor mean_;           // [T, D] float32
+  torch::Tensor scatter_;        // [T, D (D + 1) / 2] float32: lower triangles, row after row, within groups alone
+  torch::Tensor reach_;          // [T] float32; 0: none was set
+  torch::Tensor leading_reach_;  // the same where fewer than all numbers are looked at
   KeyGroups groups_;
 };
 
 // The moments, ready to be asked: dimensions scaled, one covariance with a ridge, and its Cholesky factor.
 class KeyReading {
  public:
-  KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance covariance);
+  // Of so many leading numbers of a key; 0: of all.
+  KeyReading(const StageKeyMoments& kept, double ridge, KeyCovariance covariance, int64_t numbers = 0);
 
   torch::Tensor distances(const torch::Tensor& keys) const;  // [B, T] squared, in double
   // -(n / (n + 1)) distance - D log(1 + 1 / n): the log likelihood twice, up to what all stages share. The mean of few

@@ -57,6 +57,8 @@ torch::Tensor word_counts(const Batch& batch, int64_t vocabulary) {
 
 void KeyChoice::visit(OptionVisitor& visitor) {
   visitor("keys", parts, "what a sample is routed by: states, late, tokens, spectra, thumbnail, or several of them");
+  visitor("further", further,
+          "parts that answering looks at too, from the stage on that shows that route.keys do not tell stages apart");
   visitor("layer", layer, 1, 1000, "of the language model, after which states are taken (keys: states)");
   visitor("dimension", dimension, 1, 65536, "numbers of a part of the key; a wider one is projected at random");
   visitor("parts", sides, "sides of a sample that its key may see; spectra are of both");
@@ -67,15 +69,28 @@ void KeyChoice::visit(OptionVisitor& visitor) {
 
 void KeyChoice::check_parts() const {
   check(!parts.empty(), "route.keys: is empty; name at least one of ", join(kKeyParts, ", "));
-  for (const auto& part : parts) {
-    check(std::count(parts.begin(), parts.end(), part) == 1, "route.keys: names ", printable(part), " twice");
-    check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), "route.keys: '", printable(part),
+  const auto all = whole().parts;
+  for (const auto& part : all) {
+    const auto* key = has(part) ? "route.keys" : "route.further";
+    check(std::find(kKeyParts.begin(), kKeyParts.end(), part) != kKeyParts.end(), key, ": '", printable(part),
           "' is unknown", did_you_mean(part, kKeyParts));
+    check(std::count(parts.begin(), parts.end(), part) < 2, "route.keys: names ", printable(part), " twice");
+    check(std::count(all.begin(), all.end(), part) == 1, "route.further: names ", printable(part),
+          has(part) ? ", which route.keys has" : " twice");
   }
+  check(heads == Heads::average || further.empty(),
+        "route.heads: kept, whose numbers stand last in a key, leaves no place for route.further; give one of both");
   check(heads == Heads::average || has("spectra"),
         "route.heads: kept is for spectra, and route.keys does not name them; add spectra or leave it away");
   check(sides != KeySides::picture || parts != std::vector<std::string>{"tokens"},
         "route.keys: tokens are of the text, and route.parts: picture leaves them out; nothing is left to route by");
+}
+
+KeyChoice KeyChoice::whole() const {
+  auto out = *this;
+  out.parts.insert(out.parts.end(), further.begin(), further.end());
+  out.further.clear();
+  return out;
 }
 
 bool KeyChoice::has(const std::string& part) const {

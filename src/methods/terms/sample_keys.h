@@ -32,13 +32,15 @@ struct KeyChoice {
   // embedding of the question's tokens;
   // spectra: the descriptor of the attention from question to picture; thumbnail: the question's words and the picture
   // at 8 x 8, a control that asks no model
-  std::vector<std::string> parts = {"states"};
+  std::vector<std::string> parts = {"states", "tokens"};
+  std::vector<std::string> further;  // parts behind these, looked at where these do not tell stages apart
   KeySides sides = KeySides::both;
   Heads heads = Heads::average;
   int64_t layer = 1, dimension = 1024, tap_layers = 4;
 
   void visit(OptionVisitor& visitor);
   void check_parts() const;  // names that nobody knows, and choices that leave nothing
+  KeyChoice whole() const;   // with the further parts among the others
   bool has(const std::string& part) const;
   bool needs_all_layers() const { return has("spectra") || has("late"); }
   bool keeps_heads() const { return heads == Heads::kept && has("spectra"); }

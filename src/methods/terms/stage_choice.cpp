@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "base/error.h"
 #include "data/drawn_rows.h"
 
 namespace asr {
@@ -36,40 +38,58 @@ void StageChoice::visit(OptionVisitor& visitor) {
           "never");
 }
 
-void StageChoice::state(StateVisitor& visitor) {
-  kept_.state(visitor);
-  reading_.reset();
+void StageChoice::state(StateVisitor& visitor, bool with_leading) {
+  kept_.state(visitor, with_leading);
+  readings_.clear();
 }
 
-bool StageChoice::add(const torch::Tensor& keys, const KeyGroups& groups, uint64_t draw) {
-  reading_.reset();
+bool StageChoice::add(const torch::Tensor& keys, const KeyGroups& groups, uint64_t draw, int64_t leading) {
+  readings_.clear();
   kept_.set_groups(groups);
   const auto [inside, held_out] = fallback_ > 0 ? parted(keys, draw) : PartedKeys{keys, {}};
   kept_.add(key_moments_in_blocks(inside));
   if (fallback_ == 0) return true;
   const int64_t t = kept_.stages() - 1;
-  if (held_out.defined()) {
-    const auto far = upper_quantile(reading().distances(held_out).select(1, t), fallback_);
-    if (std::isfinite(far)) kept_.set_reach(t, far / std::max(reading().spread()[t].item<double>(), 1e-12));
+  for (const int64_t numbers : std::set<int64_t>{leading, keys.size(1)}) {
+    if (!held_out.defined()) break;
+    const auto& read = reading(numbers);
+    const auto far = upper_quantile(read.distances(held_out.narrow(1, 0, numbers)).select(1, t), fallback_);
+    if (std::isfinite(far)) kept_.set_reach(t, numbers, far / std::max(read.spread()[t].item<double>(), 1e-12));
   }
-  return std::isfinite(kept_.reach(t));
+  return std::isfinite(kept_.reach(t, keys.size(1)));
+}
+
+std::optional<double> StageChoice::named(const torch::Tensor& keys, const KeyGroups& groups, uint64_t draw,
+                                         int64_t numbers) const {
+  const auto [inside, held_out] = parted(keys, draw);
+  if (!held_out.defined()) return std::nullopt;
+  auto with_others = kept_;
+  with_others.set_groups(groups);
+  with_others.add(key_moments_in_blocks(inside));
+  const KeyReading read(with_others, ridge_, covariance_, numbers);
+  const auto best = read.scores(read.distances(held_out.narrow(1, 0, numbers))).argmax(1);
+  return best.eq(with_others.stages() - 1).to(at::kDouble).mean().item<double>();
 }
 
 StageFit StageChoice::of(const torch::Tensor& keys, const KeyGroups& groups) {
-  if (!reading_) kept_.set_groups(groups);
-  const auto distances = reading().distances(keys);
-  const auto scores = reading().scores(distances);
+  if (readings_.empty()) kept_.set_groups(groups);
+  const auto& read = reading(keys.size(1));
+  const auto distances = read.distances(keys);
+  const auto scores = read.scores(distances);
   const auto probabilities = (scores / (2 * temperature_)).softmax(1);
   auto weights = top_ == 1 ? among_the_best(scores) : probabilities;
   if (top_ > 1 && top_ < stages()) weights = weights * among_the_best(scores);
   weights = weights / weights.sum(1, true);
-  if (fallback_ > 0) weights = weights * reached(distances).to(at::kDouble).unsqueeze(1);
+  if (fallback_ > 0) weights = weights * reached(distances, keys.size(1)).to(at::kDouble).unsqueeze(1);
   return {weights, probabilities};
 }
 
-const KeyReading& StageChoice::reading() {
-  if (!reading_) reading_.emplace(kept_, ridge_, covariance_);
-  return *reading_;
+const KeyReading& StageChoice::reading(int64_t numbers) {
+  const auto known = readings_.find(numbers);
+  if (known != readings_.end()) return known->second;
+  check(numbers <= kept_.dimension(), "keys have ", numbers, " numbers and those of earlier stages ",
+        kept_.dimension());
+  return readings_.emplace(numbers, KeyReading(kept_, ridge_, covariance_, numbers)).first->second;
 }
 
 // The `top_` best stages of each row; of equal ones the earlier.
@@ -79,11 +99,11 @@ torch::Tensor StageChoice::among_the_best(const torch::Tensor& scores) const {
 }
 
 // Whether any stage has held-out samples as far away, [B].
-torch::Tensor StageChoice::reached(const torch::Tensor& distances) {
+torch::Tensor StageChoice::reached(const torch::Tensor& distances, int64_t numbers) {
   std::vector<double> limit;
-  const auto spread = reading().spread();
+  const auto spread = reading(numbers).spread();
   for (int64_t t = 0; t < kept_.stages(); ++t) {
-    const double reach = kept_.reach(t);
+    const double reach = kept_.reach(t, numbers);
     limit.push_back(std::isfinite(reach) ? reach * spread[t].item<double>() : reach);  // a spread may be 0
   }
   return distances.le(torch::tensor(limit, at::kDouble)).any(1);
