@@ -93,7 +93,8 @@ bool is_unused_folder(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (!is_temporary(entry.path())) return false;
-  return !error || error == std::errc::no_such_file_or_directory;
+  // No folder can have a name that is too long; whoever makes it will say so.
+  return !error || error == std::errc::no_such_file_or_directory || error == std::errc::filename_too_long;
 }
 
 void remove_temporaries(const std::string& folder) {

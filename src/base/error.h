@@ -36,4 +36,14 @@ void check(bool ok, const Parts&... parts) {
   if (!ok) fail(parts...);
 }
 
+// The same error, of a function that does not know which file it is about.
+template <class Function>
+auto about_file(const std::string& path, const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    throw Error(path + ": " + error.what(), error.status);
+  }
+}
+
 }  // namespace asr

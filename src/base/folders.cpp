@@ -28,7 +28,8 @@ void make_folders(const std::string& path) {
   // A place that cannot be one is the user's to change; a full disk is not.
   check(error != std::errc::permission_denied && error != std::errc::not_a_directory &&
             error != std::errc::too_many_symbolic_link_levels && error != std::errc::filename_too_long &&
-            error != std::errc::read_only_file_system && error != std::errc::file_exists,
+            error != std::errc::read_only_file_system && error != std::errc::file_exists &&
+            error != std::errc::no_such_file_or_directory && error != std::errc::invalid_argument,
         path, ": cannot be created: ", error.message(), "; choose another place");
   if (error) fail_system(path, ": cannot be created: ", error.message());
 }

@@ -46,11 +46,16 @@ HearSignals::HearSignals(const char* promise, First first)
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &old_int_);
   sigaction(SIGTERM, &action, &old_term_);
+  // Work of hours does not end because nobody reads what it says any more.
+  struct sigaction ignored = {};
+  ignored.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignored, &old_pipe_);
 }
 
 HearSignals::~HearSignals() {
   sigaction(SIGINT, &old_int_, nullptr);
   sigaction(SIGTERM, &old_term_, nullptr);
+  sigaction(SIGPIPE, &old_pipe_, nullptr);
   promised = old_promise_;
   first_ends = old_first_ == First::ends;
 }

@@ -16,7 +16,8 @@ struct Stopped : Error {
   Stopped(const std::string& message, int signal_number) : Error(message, 128 + signal_number) {}
 };
 
-// While one lives, both signals are heard instead of ending the process; they may be nested.
+// While one lives, both signals are heard instead of ending the process, and a reader of stdout or stderr that goes
+// away does not end it either; they may be nested.
 class HearSignals {
  public:
   enum class First { is_remembered, ends };
@@ -28,7 +29,7 @@ class HearSignals {
   HearSignals& operator=(const HearSignals&) = delete;
 
  private:
-  struct sigaction old_int_ = {}, old_term_ = {};
+  struct sigaction old_int_ = {}, old_term_ = {}, old_pipe_ = {};
   const char* old_promise_;
   First old_first_;
 };

@@ -224,17 +224,23 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
 }  // namespace
 
 // YAML::Load reads the first document and drops the rest, and LoadAll never ends on some inputs (","), so a second
-// document is looked for by hand: a line "---" after content. Returns whether there is any content at all.
+// document is looked for by hand: a line "---" after content, or content after a line "...". Returns whether there is
+// any content at all.
 bool has_content(const std::string& text, const std::string& path) {
   std::istringstream lines(text);
-  bool content = false;
+  bool content = false, ended = false;
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const bool marker = line.compare(0, 3, "---") == 0 && (line.size() == 3 || line[3] == ' ' || line[3] == '\r');
-    check(!marker || !content, path, ":", number, ": a second YAML document; expected one");
-    const size_t first = line.find_first_not_of(" \t\r", marker ? 3 : 0);
-    content = content || (first != std::string::npos && line[first] != '#' && line[first] != '%');
+    const auto is_marker = [&line](const char* dashes) {
+      return line.compare(0, 3, dashes) == 0 && (line.size() == 3 || line[3] == ' ' || line[3] == '\r');
+    };
+    const bool marker = is_marker("---");
+    const size_t first = line.find_first_not_of(" \t\r", marker || is_marker("...") ? 3 : 0);
+    const bool here = first != std::string::npos && line[first] != '#' && line[first] != '%';
+    check(!(marker && content) && !(here && ended), path, ":", number, ": a second YAML document; expected one");
+    ended = ended || is_marker("...");
+    content = content || here;
   }
   return content;
 }

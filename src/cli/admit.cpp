@@ -313,11 +313,17 @@ void add_admit_command(CLI::App& app, Common& common) {
       ->take_all();
   command->add_option("--rates", a->rates, "learning rates to try, e.g. 0.001,0.005; a best one at an end adds more")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("LIST")
       ->capture_default_str();
-  command->add_option("--epochs", a->epochs, "epochs to try")->delimiter(',')->type_name("LIST")->capture_default_str();
+  command->add_option("--epochs", a->epochs, "epochs to try")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIST")
+      ->capture_default_str();
   command->add_option("--seeds", a->seeds, "of the runs, on tune and on test")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("LIST")
       ->capture_default_str();
   command->add_option("--tuning-seeds", a->tuning_seeds, "how many of the seeds choose on tune; 0: all")

@@ -207,6 +207,7 @@ void add_bench_command(CLI::App& app, Common& common) {
   spectrum
       ->add_option("--bench-threads", arguments->threads, "thread counts to measure (default: 1 and all, at most 2)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 256));
   spectrum->add_option("--shape", arguments->shape, "B,L,heads,T,H,W instead of the three standard shapes")
       ->delimiter(',')

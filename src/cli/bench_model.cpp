@@ -311,7 +311,7 @@ void add_bench_model(CLI::App& bench, Common& common) {
   auto l = std::make_shared<LoadArguments>();
   load->add_option("--gigabytes", l->gigabytes, "of a random checkpoint, written to the temporary folder first")
       ->capture_default_str()
-      ->check(CLI::Range(0.4, 100.0));
+      ->check(between(0.4, 100.0));
   load->add_option("--model", l->folder, "a model folder instead")->type_name("DIR");
   load->callback([l, &common] { bench_load(*l, common); });
 }

@@ -237,7 +237,7 @@ void add_bench_step(CLI::App& bench, Common& common) {
       ->check(CLI::Range(1, 1024));
   step->add_option("--dropout", large.dropout, "with --backbone: of what adapters read; 0: none")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9));
+      ->check(between(0.0, 0.9));
   step->add_option("--device", large.device, "with --backbone: cuda or cpu")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));

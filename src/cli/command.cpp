@@ -4,6 +4,8 @@
 
 #include <cctype>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <map>
 
@@ -43,6 +45,29 @@ std::vector<Assignment> OptionFlags::assignments() const {
   // The command line has the last word on the preset; one in a file is the default.
   if (!preset.empty()) out.push_back({"spectral.preset", preset, "--preset"});
   return out;
+}
+
+CLI::Validator between(double low, double high) {
+  const auto range = fmt::format("{:g} to {:g}", low, high);
+  const auto problem = [low, high, range](const std::string& text) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return std::string();
+    return text + " is no number from " + range;
+  };
+  return {problem, "[" + range + "]"};
+}
+
+void check_output(const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code error;
+  for (const auto& input : inputs)
+    check(!std::filesystem::equivalent(output, input, error), output,
+          ": is what is read here; name another file for the result");
+}
+
+bool next_line(std::string& line) {
+  if (std::getline(std::cin, line)) return true;
+  check(!std::cin.bad() && std::ferror(stdin) == 0, "stdin cannot be read");
+  return false;
 }
 
 nlohmann::json finite_or_null(double value) {

@@ -34,6 +34,12 @@ struct OptionFlags {
 void print_json(const nlohmann::json& result);  // NaN and infinities become null
 nlohmann::json finite_or_null(double value);
 
+CLI::Validator between(double low, double high);  // CLI::Range lets NaN through
+// The program never writes where it reads.
+void check_output(const std::string& output, const std::vector<std::string>& inputs);
+// A line of stdin; false at its end. Where stdin cannot be read, that is an error.
+bool next_line(std::string& line);
+
 // A plain table: the first column and columns of words to the left, numbers to the right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows);
 std::string number(double value, int digits = 4);  // "-" for NaN

@@ -92,6 +92,7 @@ std::vector<std::string> run_rows(const DemoArguments& arguments) {
 }
 
 void demo(const DemoArguments& arguments, const Common& common) {
+  check(!arguments.out.empty(), "--out is empty; name a folder");
   make_folders(arguments.out);  // a bad path is told before anything else
   if (!common.json)
     std::cout

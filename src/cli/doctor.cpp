@@ -165,6 +165,10 @@ void check_model(Examined& e) {
   if (e.config->run.tap_layers > layers)
     e.table.add("attention.layers", Verdict::failure,
                 cat("attention.layers=", e.config->run.tap_layers, " but the model has ", layers, " layers to tap"));
+  if (e.config->run.backbone.geometry_layer > shape.layers)
+    e.table.add(
+        "geometry.layer", Verdict::failure,
+        cat("geometry.layer=", e.config->run.backbone.geometry_layer, " but the model has ", shape.layers, " layers"));
 }
 
 void check_parser(Examined& e) {
@@ -287,9 +291,9 @@ void add_doctor_command(CLI::App& app, Common& common) {
                        "; default: the one here with its own memory, or ", kUsualGpu, " where there is none"))
       ->check(CLI::IsMember(gpu_names()));
   command->add_option("--tflops", a->tflops, "TFLOP/s that your device sustains, instead of the assumption")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(between(1e-6, 1e6));
   command->add_option("--gpu-memory", a->gpu_memory, "GB of one GPU, instead of the assumption")
-      ->check(CLI::Range(0.1, 1e5));
+      ->check(between(0.1, 1e5));
   command->add_option("--processes", a->processes, "as for 'asr run --processes': GPUs that share a run")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));

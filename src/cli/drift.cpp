@@ -242,12 +242,12 @@ void add_drift_command(CLI::App& app, Common& common) {
       ->type_name("MEM");
   command->add_option("--eta", arguments->eta, "weight of the angular divergence")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0.0, 1e6));
   command->add_option("--rho0", arguments->rho0, "radius above which frequencies are high")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(0.0, 1.0));
   command->add_option("--floor", arguments->floor, "smallest variance (default: as the file's options say)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0.0, 1e6));
   command->callback([arguments, &common] { run(*arguments, common); });
 }
 

@@ -39,8 +39,13 @@ Batch read_batch(const Safetensors& file, at::Device device) {
   batch.mask = like_ids("in.attention_mask", 1).ne(0);
   check(batch.mask.any(1).all().item<bool>(), file.path, ": in.attention_mask hides a whole sample");
   batch.labels = like_ids("in.labels", -1);
-  batch.labels = at::where(batch.labels.lt(0), at::full_like(batch.labels, -1), batch.labels);
+  const auto no_label = batch.labels.eq(-100);
+  check(!file.find("in.labels") || batch.labels.ge(0).logical_or(no_label).all().item<bool>(), file.path,
+        ": in.labels holds negative numbers other than -100, which stands for no label");
+  batch.labels = at::where(no_label, at::full_like(batch.labels, -1), batch.labels);
   if (file.find("in.pixel_values")) batch.pixels = load_real(file, "in.pixel_values");
+  check(!batch.pixels.defined() || at::isfinite(batch.pixels).all().item<bool>(), file.path,
+        ": in.pixel_values holds NaN or infinite numbers");
   if (file.find("in.image_grid_thw")) {
     batch.image_grid = load_index(file, "in.image_grid_thw").contiguous();
     check(batch.image_grid.dim() == 2 && batch.image_grid.size(1) == 3, file.path, ": in.image_grid_thw has shape ",
@@ -113,7 +118,8 @@ void run(const ForwardArguments& arguments, const Common& common) {
       add("attn_cols", seen.columns);
     }
     const bool labelled = batch.labels.narrow(1, 1, batch.labels.size(1) - 1).ge(0).any().item<bool>();
-    check(labelled || !arguments.grad, arguments.input, ": --grad needs in.labels");
+    check(labelled || !arguments.grad, arguments.input,
+          ": --grad needs in.labels, with a label behind the first token of a row");
     if (labelled) {
       const auto largest = batch.labels.max().item<int64_t>();
       check(largest < logits.size(-1), arguments.input, ": in.labels names token ", largest, " of a vocabulary of ",

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -60,6 +61,13 @@ json prototypes_json(const PrototypeMemory& memory) {
   return list;
 }
 
+bool all_finite(const SkillMoments& moments) {
+  bool out = true;
+  for (const auto* list : {&moments.mean, &moments.variance, &moments.angular, &moments.map})
+    for (const double value : *list) out = out && std::isfinite(value);
+  return out;
+}
+
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += value / static_cast<double>(values.size());
@@ -81,6 +89,9 @@ void print_memory(const PrototypeMemory& memory) {
 }
 
 void update(const std::string& path, const std::string& stage_path, const OptionFlags& flags, const Common& common) {
+  constexpr double kPatience = 30;  // seconds; an update takes a fraction of one
+  const auto slash = path.rfind('/');
+  const FolderLock lock(slash == std::string::npos ? "." : path.substr(0, slash + 1), kPatience);
   PrototypeMemory memory = open_memory(path, flags);
   const auto stage = read_safetensors(stage_path);
   adopt_names(stage, memory);
@@ -98,7 +109,10 @@ void update(const std::string& path, const std::string& stage_path, const Option
   }
   check(descriptor.dim() == 2 && descriptor.size(0) > 0, stage_path, ": descriptor has shape ",
         shape_text(descriptor.sizes()), "; expected [N, D] with at least one sample");
-  moments.add(descriptor, angular, posterior, map, memory.stages);
+  about_file(stage_path, [&] { moments.add(descriptor, angular, posterior, map, memory.stages); });
+  for (const auto& [key, m] : moments.result())
+    check(all_finite(m), stage_path, ": the moments of ", memory.name_of(key),
+          " are not finite; its descriptors hold numbers that are too large");
   if (moments.result().empty()) log_warn(stage_path, ": no posterior exceeds spectral.tau_skill; no prototype changes");
   const bool changed = memory.update(moments);
   save_memory(path, memory);

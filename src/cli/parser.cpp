@@ -315,7 +315,7 @@ void add_train_options(CLI::App& command, ParserArguments& a) {
       ->take_all();
   command.add_option("--steps", a.steps, "the same as --set parser.steps=N, instead of epochs")
       ->check(CLI::Range(1, 100000000));
-  command.add_option("--epochs", a.epochs, "the same as --set parser.epochs=N")->check(CLI::Range(0.0, 100000.0));
+  command.add_option("--epochs", a.epochs, "the same as --set parser.epochs=N")->check(between(0.0, 100000.0));
   command.add_option("--device", a.device, "cpu or cuda")->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_option("--seed", a.seed, "of weights, batches and dropped words")
       ->capture_default_str()

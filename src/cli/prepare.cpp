@@ -80,7 +80,7 @@ void add_prepare_command(CLI::App& app, Common& common) {
                       "vqacl: concept group of novel composition, such as G3 (default: standard)");
   command->add_option("--imbalance", options->imbalance, "clt-vqa: rows of the most over the least frequent class")
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(between(1.0, 1e6));
   command->add_option("--min-count", options->min_count, "clt-vqa: classes with fewer training rows are left out")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

@@ -54,6 +54,7 @@ void print_result(const PreprocessArguments& arguments, const ProcessedImages& p
 }
 
 void run(const PreprocessArguments& arguments, const Common& common) {
+  check_output(arguments.output, arguments.images);
   const auto processor = load_image_processor(arguments.model);
   ProcessedImages processed;
   for (const std::string& path : arguments.images) processor->append(read_image(path), path, processed);

@@ -23,10 +23,8 @@ void add_pretrain_command(CLI::App& app, Common& common) {
       ->check(CLI::Range(64, 100000000));
   command->add_option("--learning-rate", o->learning_rate, "peak of the cosine")
       ->capture_default_str()
-      ->check(CLI::Range(1e-8, 1.0));
-  command->add_option("--weight-decay", o->weight_decay, "of AdamW")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(1e-8, 1.0));
+  command->add_option("--weight-decay", o->weight_decay, "of AdamW")->capture_default_str()->check(between(0.0, 1.0));
   command->add_option("--warmup", o->warmup, "linear steps before the cosine")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000000));

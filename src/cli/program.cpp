@@ -1,6 +1,10 @@
 #include "cli/program.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -48,6 +52,17 @@ int usage_error(const std::string& message) {
   return 2;
 }
 
+int flushed() {
+  if (!std::cout.flush()) fail_system("stdout cannot be written to");
+  return 0;
+}
+
+// A file that is opened later must not become stdin, stdout or stderr: those that are closed fail as they should.
+void hold_closed_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int run(int argc, char** argv) {
   Common common;
   std::string log_level = "info";
@@ -72,7 +87,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) {  // --help
+      app.exit(error);
+      return flushed();
+    }
     return usage_error(first_line(error.what()) + usage_hint(app, app.remaining(true)));
   }
   if (version && app.get_subcommands().empty()) {
@@ -80,16 +98,17 @@ int run(int argc, char** argv) {
       print_json(version_info());
     else
       std::cout << version_text() << "\n" << numeric_kernels_text() << "\n";
-    return 0;
+    return flushed();
   }
   if (app.get_subcommands().empty()) return usage_error("a command is required: " + command_list(app));
-  if (!std::cout.flush()) fail_system("stdout cannot be written to");
-  return 0;
+  return flushed();
 }
 
 }  // namespace
 
 int program(int argc, char** argv) {
+  hold_closed_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
     return run(argc, argv);
   } catch (const Error& error) {

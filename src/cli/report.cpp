@@ -1,6 +1,8 @@
 // asr report: one HTML file over finished runs, with tables and figures.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -37,6 +39,14 @@ size_t write_figures(const std::string& folder, const Comparison& comparison) {
 }
 
 // Writes the page anew until every run is complete; only files are read, so the training need not be on this machine.
+// A report may replace a report, and nothing else.
+void check_report_place(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  std::string begin(9, ' ');
+  std::ifstream(path).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  check(begin == "<!doctype", path, ": is there and is no report; name another file");
+}
+
 // False: a signal ended it before that.
 bool watch(const ReportArguments& arguments) {
   check(!arguments.output.empty() || arguments.runs.size() == 1, "--watch with several folders: say where the report ",
@@ -62,6 +72,7 @@ void report(const ReportArguments& arguments, const Common& common) {
   check(!arguments.output.empty() || !set.out.empty(),
         "several folders, or a method folder, were named; say where the ", "report goes with -o FILE.html");
   const std::string path = arguments.output.empty() ? set.out + "/report.html" : arguments.output;
+  check_report_place(path);
   CompareOptions options;
   options.against = arguments.against;
   options.skip_mixed = true;

@@ -35,7 +35,7 @@ LexiconChoice lexicon_named(const std::string& name) {
 std::vector<std::string> questions_of(const SkillsArguments& a) {
   if (!a.texts.empty()) return a.texts;
   std::vector<std::string> out;
-  for (std::string line; std::getline(std::cin, line);) {
+  for (std::string line; next_line(line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!line.empty()) out.push_back(line);
   }

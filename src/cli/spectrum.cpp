@@ -93,8 +93,10 @@ Input read_input(const SpectrumArguments& arguments, const Options& options) {
     check(mask->dim() == 2 && mask->size(0) == in.attention.size(0) && mask->size(1) == in.attention.size(3), file.path,
           ": masks have shape ", shape_text(mask->sizes()), "; expected [", in.attention.size(0), ", ",
           in.attention.size(3), "]");
-  in.weights = token_weights(functional, valid);
-  check_attention(in.attention, in.weights);
+  about_file(file.path, [&] {
+    in.weights = token_weights(functional, valid);
+    check_attention(in.attention, in.weights);
+  });
   in.attention = in.attention.to(device);
   in.weights = in.weights.to(device);
   read_prototypes(file, arguments, options, in);
@@ -150,6 +152,7 @@ torch::Tensor add_geometry(const Input& in, NamedTensors& out) {
 }
 
 void run(SpectrumArguments& arguments, const Common& common) {
+  check_output(arguments.output, {arguments.input, arguments.memory});
   Options options = arguments.options.resolve();
   const Input in = read_input(arguments, options);
   const auto& shape = in.attention;
@@ -174,7 +177,8 @@ void run(SpectrumArguments& arguments, const Common& common) {
   result["entropy"] = attention_entropy(details.map).mean().item<double>();
   double total = 0;
   if (in.has_loss) {
-    result["loss"] = add_loss(in, encoder, options, arguments.implementation, out).item<double>();
+    result["loss"] = about_file(
+        arguments.input, [&] { return add_loss(in, encoder, options, arguments.implementation, out).item<double>(); });
     result["prototypes"] = in.prototypes.size();
     total += options.asr.beta * result["loss"].get<double>();
   }

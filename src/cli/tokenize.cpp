@@ -47,7 +47,7 @@ void run(const TokenizeArguments& arguments, const Common& common) {
   const auto tokenizer = load_tokenizer(arguments.model);
   json lines = json::array();
   std::string line;
-  for (size_t number = 1; std::getline(std::cin, line); ++number) {
+  for (size_t number = 1; next_line(line); ++number) {
     if (arguments.decode) {
       const auto text = tokenizer->decode(parse_ids(line, number));
       if (common.json)

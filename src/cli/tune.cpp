@@ -281,7 +281,10 @@ void add_tune_command(CLI::App& app, Common& common) {
       ->add_option("--protocol", a->protocol,
                    "search, choose and test every row of this file alike, e.g. configs/protocol.yaml")
       ->type_name("FILE");
-  command->add_option("--rows", a->rows, "only these rows of the protocol")->delimiter(',')->type_name("LIST");
+  command->add_option("--rows", a->rows, "only these rows of the protocol")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIST");
   command->add_flag("--brief", a->brief,
                     "every rate at the middle strength, then the other strengths at the best rate, one tuning seed");
   command

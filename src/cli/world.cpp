@@ -103,6 +103,7 @@ void export_world(const WorldArguments& arguments, const Common& common) {
   for (const auto& task : chosen.tasks)
     for (int s = 0; s < kSplits; ++s) total += counts[s] + (s == 1 && task.held_group >= 0 ? counts[s] : 0);
   check(total > 0, "nothing to export: all counts are 0");
+  check(is_unused_folder(arguments.folder), arguments.folder, ": is not empty; name a folder of its own");
   Progress progress("export " + chosen.name, total);
   Exporter exporter(chosen, arguments, progress);
   json tasks = json::array();

@@ -254,6 +254,8 @@ void check_label(const std::string& label) {
 
 void check_run(const RunOptions& run) {
   check(!run.method.empty(), "method: the list is empty");
+  check(std::set<std::string>(run.method.begin(), run.method.end()).size() == run.method.size(),
+        "method: one stands twice");
   check(!run.seeds.empty(), "seeds: the list is empty");
   check(std::set<int64_t>(run.seeds.begin(), run.seeds.end()).size() == run.seeds.size(), "seeds: one stands twice");
   check(run.label.empty() || run.method.size() == 1, "label: names one method, but ", run.method.size(), " are to run");

@@ -1,9 +1,5 @@
 #include "train/runner.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -12,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/checksums.h"
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "base/folders.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -85,27 +82,6 @@ std::vector<RunKey> keys_of(const RunOptions& run) {
       }
   return out;
 }
-
-// A run's folder belongs to one process at a time: a job that is started again while the first still trains would ruin
-// the checkpoints of both. The lock goes with the process, however it ends.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder)
-      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Some network file systems have no locks; there it is up to the user.
-    const bool taken = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (taken) close(descriptor_);
-    check(!taken, folder, ": another process is at work here; wait for it, stop it, or choose another output_dir");
-  }
-  ~FolderLock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 // Where hashes of large files are known from: a folder that runs share serves all their output folders.
 std::string hash_cache_of(const RunRequest& request) {

@@ -85,6 +85,7 @@ TEST(OptionsYaml, BadFilesNameTheLine) {
   EXPECT_CONTAINS(message("? [a, b]\n: 1\n"), "plain word");
   EXPECT_CONTAINS(message("toy.count: 1\ntoy:\n  count: 2\n"), "option 'toy.count' stands twice");
   EXPECT_CONTAINS(message("a: 1\n---\nb: 2\n"), "f.yaml:2: a second YAML document");
+  EXPECT_CONTAINS(message("a: 1\n...\n# so far\nb: 2\n"), "f.yaml:4: a second YAML document");
   std::string bomb = "a0: &a0 {}\n";
   for (int i = 1; i < 14; ++i) {
     bomb += cat("a", i, ": &a", i, " {");

@@ -75,6 +75,11 @@ TEST(RunCommand, ARunThatCannotBeginLeavesNoFolder) {
     EXPECT_FALSE(std::filesystem::exists(folder / "run")) << wrong;
   }
   EXPECT_EQ(run_program({"doctor", folder / "c.yaml", "--set", "route.keys=[state]"}).status, 2);
+  for (const std::string wrong : {"geometry.layer=9", "attention.layers=9"}) {
+    const auto examined = run_program({"doctor", folder / "c.yaml", "--set", "stream.tasks=2", "--set", wrong});
+    EXPECT_EQ(examined.status, 2) << wrong;
+    EXPECT_CONTAINS(examined.out, wrong + " but the model has 2 layers");
+  }
   EXPECT_EQ(run_program({"run", folder / "c.yaml", "--set", "stream.tasks=2"}).status, 0);
   expect_refused({"run", folder / "c.yaml", "--set", "route.keys=[state]", "--set", "stream.tasks=2", "--resume"},
                  "route.keys");

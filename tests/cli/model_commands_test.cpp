@@ -1,5 +1,8 @@
 // asr forward, generate, preprocess and merge as a user meets them: on a GPU as on the CPU, merged as with the adapter,
 // and one line for what cannot be.
+#include <cmath>
+#include <functional>
+
 #include "io/png.h"
 #include "tensor/runtime.h"
 #include "tensor/tensor_io.h"
@@ -164,6 +167,19 @@ TEST(ModelCommands, BadInputIsOneLine) {
   expect_refused({"generate", "--model", model.folder, "--adapter", folder / "run/adapter", "--prompt", "what?"},
                  "trained to choose from a list of answers");
   expect_refused(forward(other.folder, io, folder / "x"), "image_grid_thw");
+  const auto good = read_safetensors(io);
+  const auto with = [&](const std::string& name, const std::function<void(torch::Tensor&)>& change) {
+    NamedTensors list;
+    for (const auto& stored : good.tensors) {
+      list.emplace_back(stored.name, load_tensor(good, stored.name).clone());
+      if (stored.name == name) change(list.back().second);
+    }
+    save_tensors(folder / "changed", list, {});
+    return forward(model.folder, folder / "changed", folder / "x");
+  };
+  expect_refused(with("in.pixel_values", [](torch::Tensor& t) { t.view(-1)[5] = std::nan(""); }),
+                 "in.pixel_values holds NaN or infinite numbers");
+  expect_refused(with("in.labels", [](torch::Tensor& t) { t.view(-1)[5] = -1; }), "negative numbers other than -100");
   const auto shards = open_reference("llama");
   std::filesystem::remove(shards.folder + "/model-00002-of-00008.safetensors");
   expect_refused(forward(shards.folder, io, folder / "x"), "shard 'model-00002-of-00008.safetensors' is missing");

@@ -158,6 +158,18 @@ TEST(Signals, APeerThatNeverComesIsNamed) {
   EXPECT_FALSE(path_exists(folder / "out"));
 }
 
+// As `asr run ... 2>&1 | head -1` has it.
+TEST(Signals, AReaderThatGoesAwayEndsNoTraining) {
+  TemporaryFolder folder;
+  write_small_model(folder / "model");
+  std::string line = std::string(ASR_PROGRAM) + " run " + (folder / "c.yaml") + " 2>&1 | head -c 1 > /dev/null";
+  std::string yaml;
+  for (const auto& a : small_run(folder / "model", folder / "run", "vanilla")) yaml += a.key + ": " + a.value + "\n";
+  write_text(folder / "c.yaml", yaml);
+  EXPECT_EQ(std::system(line.c_str()), 0);
+  EXPECT_TRUE(path_exists(folder / "run/vanilla/metrics.json"));
+}
+
 TEST(Signals, PretrainingAndParserTrainingSaveWhatTheyHave) {
   TemporaryFolder folder;
   const auto stopped = [](const std::vector<std::string>& arguments) {
