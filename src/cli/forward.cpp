@@ -78,6 +78,7 @@ torch::Tensor rows_of(const PretrainedBackbone& model, const Batch& batch, bool 
 }
 
 void run(const ForwardArguments& arguments, const Common& common) {
+  check_output(arguments.output, {arguments.input});
   const auto device = device_named(arguments.device);
   const auto format = weight_format_named(arguments.base_precision);
   check_format(format, device);

@@ -52,6 +52,7 @@ bool watch(const ReportArguments& arguments) {
   check(!arguments.output.empty() || arguments.runs.size() == 1, "--watch with several folders: say where the report ",
         "goes with -o FILE.html");
   const std::string path = arguments.output.empty() ? arguments.runs[0] + "/report.html" : arguments.output;
+  check_report_place(path);
   const HearSignals signals("stops watching; the runs go on");
   std::cout << "watching, every " << arguments.seconds << " s -> " << path << "\n" << std::flush;
   for (;;) {

@@ -13,6 +13,7 @@ namespace asr {
 namespace {
 
 constexpr double kCellWidth = 38, kCellHeight = 23;
+constexpr double kLetterWidth = 6.5;  // of a wide letter of a name
 
 struct HeatCell {
   double x, y, value;
@@ -49,7 +50,7 @@ void draw_column_name(Svg& svg, const std::string& name, double x, double y) {
 }  // namespace
 
 std::string draw(const HeatMap& map) {
-  const auto letters = static_cast<size_t>((map.left - 6) / 6);
+  const auto letters = static_cast<size_t>((map.left - 6) / kLetterWidth) - 1;  // and dots for what is cut
   size_t longest = 0;
   for (const auto& name : map.columns) longest = std::max(longest, shortened(name, 14).size());
   const double top = 14 + 4.6 * static_cast<double>(longest), tilt = 3.6 * static_cast<double>(longest);

@@ -22,7 +22,7 @@ struct HeatMap {
   Rgb (*color)(double) = cell_color;  // of 0 (low) to 1 (high)
   std::string unit = "score";         // in what pointing at a cell says
   std::string after = "after";        // between a column and a row there
-  double left = 84;                   // room for the rows' names
+  double left = 110;                  // room for the rows' names
 };
 
 std::string draw(const HeatMap& map);

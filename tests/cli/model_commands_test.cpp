@@ -167,6 +167,7 @@ TEST(ModelCommands, BadInputIsOneLine) {
   expect_refused({"generate", "--model", model.folder, "--adapter", folder / "run/adapter", "--prompt", "what?"},
                  "trained to choose from a list of answers");
   expect_refused(forward(other.folder, io, folder / "x"), "image_grid_thw");
+  expect_refused(forward(model.folder, io, io), "is what is read here");
   const auto good = read_safetensors(io);
   const auto with = [&](const std::string& name, const std::function<void(torch::Tensor&)>& change) {
     NamedTensors list;
