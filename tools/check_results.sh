@@ -92,7 +92,7 @@ folded() {
 # usage: each_page ACTION: calls it with the name of every such page, what makes it, and what that takes.
 each_page() {
   "$1" results_protocol protocol_page "Under the protocol: five streams, and the primary contrasts" configs/protocol.yaml \
-    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:small results/world-cue.csv:faint \
+    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:full results/world-cue.csv:faint \
     results/world-blur.csv:faint results/world-cue.csv:keys results/world-blur.csv:keys
   "$1" results_methods protocol_page "Every method: world-hue, world-rule and world-10" configs/protocol_methods.yaml \
     results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods
@@ -107,7 +107,7 @@ each_page() {
   "$1" results_capacity protocol_page "Is it the room? Other ranks on world-hue" configs/protocol_capacity.yaml \
     results/world-hue.csv:capacity
   "$1" results_admitted admission_page "Which streams measure forgetting" \
-    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:small results/world-cue.csv:faint \
+    results/world-hue.csv:full results/world-rule.csv:full results/world-code.csv:full results/world-cue.csv:faint \
     results/world-blur.csv:faint results/world-thing.csv:thing results/world-10.csv:methods results/world-cit.csv:small
   "$1" results_paper paper_page "The paper's tables, in our measurement" \
     results/world-hue.csv:methods results/world-rule.csv:methods results/world-10.csv:methods results/world-sc.csv:novel
