@@ -53,7 +53,7 @@ std::string draw(const HeatMap& map) {
   const auto letters = static_cast<size_t>((map.left - 6) / kLetterWidth) - 1;  // and dots for what is cut
   size_t longest = 0;
   for (const auto& name : map.columns) longest = std::max(longest, shortened(name, 14).size());
-  const double top = 14 + 4.6 * static_cast<double>(longest), tilt = 3.6 * static_cast<double>(longest);
+  const double top = 14 + 4.6 * static_cast<double>(longest), tilt = 4.3 * static_cast<double>(longest);
   const auto columns = static_cast<double>(map.columns.size()), rows = static_cast<double>(map.rows.size());
   const double width = map.left + kCellWidth * columns + std::max(4.0, tilt - kCellWidth / 2);
   Svg svg(width, top + kCellHeight * rows + 4, map.title, width * 1.15);
