@@ -344,6 +344,17 @@ TEST(Route, LateStatesAreThoseAfterTheLastLayer) {
   EXPECT_FALSE(key("late", 1).equal(key("states", 1)));
 }
 
+// What further parts would be made of is spoilt once they were measured: nobody looks at them where early ones tell
+// stages apart.
+TEST(Route, FurtherPartsAreNotComputedWhereTheyAreNotNeeded) {
+  RouteCase fixture({option("further", "[late]")});
+  fixture.train({0, 3});
+  at::NoGradGuard no_grad;
+  for (const auto& site : fixture.model->all_sites())
+    if (site.layer == 1) site.linear->weight.fill_(std::nan(""));
+  for (size_t t = 0; t < 2; ++t) EXPECT_EQ(fixture.pass(fixture.batch_of(t), 2, true).how.slots & 3, uint64_t(1) << t);
+}
+
 // Every head's own descriptor, behind all other parts and wider than any bound; a group each.
 TEST(Route, HeadsMayBeKeptApart) {
   RouteCase fixture;
